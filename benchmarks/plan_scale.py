@@ -16,13 +16,14 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.model.plan_file import save_plan
 from flashferry.model.policy import StagePolicy

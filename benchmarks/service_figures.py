@@ -16,9 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
+from flashferry.core.values import replace
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.service import Service

@@ -11,12 +11,12 @@ import argparse
 import json
 import time
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import IMAGE_BYTES, SITE_COPIES, SITES, Night
 from flashferry.core.state_folder import make_private_directory
+from flashferry.core.values import replace
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.monitor.event_log import EventLog, event_log

@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from flashferry.core.codec import stored_json
+from flashferry.core.values import replace
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.monitor.event_log import event_line

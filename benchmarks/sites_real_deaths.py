@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.fleet_ground import configurations
@@ -19,6 +19,7 @@ from benchmarks.report import print_progress
 from benchmarks.sites_real_ground import AgentHost, Ground, Size, ended, lab, opened, until
 from benchmarks.sites_real_seen import differing
 from flashferry.core.errors import FlashferryError
+from flashferry.core.values import replace
 from flashferry.lab.world import World
 from flashferry.store.reader import reading
 from flashferry.store.stored_run import read_run

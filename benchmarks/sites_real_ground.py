@@ -17,12 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.procfs import descendants
 from benchmarks.sites_broker import RedisServer
 from flashferry.core.jobs.processes import read_mark
+from flashferry.core.values import replace
 from flashferry.lab.authority import Authority
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, Site, SiteSpec, World, WorldSpec, in_core, start_world

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
+
+from flashferry.core.values import as_dict
 from flashferry.fileserver import ListenerSettings, SettingsInvalid, sockets
 from flashferry.fileserver.client_session import Visitor
 from flashferry.fileserver.fixed_login import CommandBudget
@@ -28,8 +30,7 @@ TRANSPORTS = ("ftp",)
 """Names of the transports served here, as in tickets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FtpOptions:
+class FtpOptions(Struct, frozen=True, kw_only=True):
     """Options of a listener that are specific to FTP.
 
     Attributes:
@@ -82,7 +83,7 @@ def ftp_listener(
     options = FtpOptions(
         passive_ports=passive_ports, masquerade_address=masquerade_address, masquerade_networks=masquerade_networks
     )
-    return ListenerSettings(protocol=PROTOCOL, listen_address=listen_address, port=port, options=asdict(options))
+    return ListenerSettings(protocol=PROTOCOL, listen_address=listen_address, port=port, options=as_dict(options))
 
 
 def _require_ipv4(name: str, text: str) -> None:

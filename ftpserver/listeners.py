@@ -9,8 +9,9 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.ticket_accounts import names_source, plain_address
@@ -25,8 +26,7 @@ IPV4, IPV6 = 1, 2
 _LOWEST_PORT = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataPlace:
+class DataPlace(Struct, frozen=True, kw_only=True):
     """Address and port of an active data connection."""
 
     address: ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -11,8 +11,9 @@ import io
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
@@ -38,8 +39,7 @@ _SAYS_SEPARATOR = re.compile(r"\"?sep=.\"?", re.IGNORECASE)
 _AS_UTF8 = "Save the table as 'CSV UTF-8', with one device a row"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstDevice:
+class FirstDevice(Struct, frozen=True, kw_only=True):
     """A device of a first inventory.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
@@ -43,8 +44,7 @@ _OURS = ("journal.sqlite3", "digests.json", "link-rates.json", "recover.lock", "
 """Name prefixes of other files in the state folder, which cannot be a known-hosts file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRules:
+class KeyRules(Struct, frozen=True, kw_only=True):
     """Rules for checking a device's SSH host key.
 
     Attributes:

@@ -7,10 +7,12 @@ inherited from; all other keys in `data` belong to the user.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import field_names
 from inventory.keys import READERS
 from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
@@ -45,8 +47,7 @@ OWN_KEYS = frozenset({_FAULT, _VIEW})
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostView:
+class HostView(Struct, frozen=True, kw_only=True):
     """One device of the inventory. A rate of None is unknown.
 
     Attributes:
@@ -109,12 +110,11 @@ class HostView:
         return TransportPolicy(stated=self.transports, clear_text=self.clear_text)
 
 
-_VIEWED = tuple(one.name for one in fields(HostView) if one.name in READERS)
+_VIEWED = tuple(name for name in field_names(HostView) if name in READERS)
 """Keys that are attributes of a view under the same name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptView:
+class _KeptView(Struct, frozen=True, kw_only=True):
     """A cached view, and the host's values from which it was made."""
 
     view: HostView

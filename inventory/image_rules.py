@@ -6,20 +6,21 @@ The rules of a fleet are in a YAML file, by convention `images.yaml` in the inve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import PLATFORM_WORDS, described, described_image, is_image_name, unknown_key
+from flashferry.core.values import replace
 from inventory.releases import VersionCondition, read_condition
 from inventory.value_readers import at_home, read_image
 from inventory.yaml_file import line_of, read_mapping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
+class Traits(Struct, frozen=True, kw_only=True):
     """Properties of a device by its output.
 
     Attributes:
@@ -37,8 +38,7 @@ class Traits:
         return f"{self.model or 'an unknown model'} with {self.platform} {self.version or 'of an unknown version'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageChoice:
+class ImageChoice(Struct, frozen=True, kw_only=True):
     """The image chosen for a device.
 
     Attributes:
@@ -54,8 +54,7 @@ class ImageChoice:
     adds: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One rule; a condition that is None matches every device.
 
     Attributes:
@@ -101,8 +100,7 @@ class Rule:
         return f"rule {self.number}: {said or 'any device'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRules:
+class ImageRules(Struct, frozen=True, kw_only=True):
     """The rules of a fleet.
 
     Attributes:

@@ -7,15 +7,15 @@ docs/inventory.md are derived from this table. All other keys in `data` are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from inventory import value_readers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One key of `data`.
 
     Attributes:

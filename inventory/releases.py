@@ -16,8 +16,9 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import described
@@ -27,8 +28,7 @@ _RELEASE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """A parsed release.
 
     Attributes:
@@ -72,8 +72,7 @@ _CLAUSE = re.compile(r"(<=|>=|==|!=|<|>)\s*(\S+)")
 _HOLDS = {"<": {-1}, "<=": {-1, 0}, "==": {0}, "!=": {-1, 1}, ">=": {0, 1}, ">": {1}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """One comparison, such as `< 17.9.4`."""
 
     sign: str
@@ -94,8 +93,7 @@ class Comparison:
         return (below and order < 0) or (above and order > 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionCondition:
+class VersionCondition(Struct, frozen=True, kw_only=True):
     """Condition on a device's release.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.host_view import HostView
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from nornir.core.inventory import Host
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """A site, by the values that its devices share.
 
     Attributes:

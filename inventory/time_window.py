@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import described
@@ -30,8 +31,7 @@ _WEEK_MINUTES = 7 * _DAY_MINUTES
 _AHEAD_DAYS = 8  # one opening of each weekday, and the day before for what is open over midnight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeWindow:
+class TimeWindow(Struct, frozen=True, kw_only=True):
     """A time of day on some days of the week.
 
     Attributes:

@@ -12,7 +12,7 @@ Facts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ORDER = ("ftp", "http", "scp", "https", "sftp")
 """Transports by which a device fetches, in the default order of preference."""
@@ -36,8 +36,7 @@ CLEAR_TEXT = frozenset({"ftp", "http"})
 """Transports that send login and image in clear text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportPolicy:
+class TransportPolicy(Struct, frozen=True, kw_only=True):
     """Transports that an inventory allows a device.
 
     Attributes:

@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceUnreachable, InstallFailed, InstallRefused, OutputNotUnderstood
@@ -113,8 +114,7 @@ _FAILED = re.compile(
 _ADDED_VERSION = re.compile(r"^Image added\. Version: (\S+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallAnswer:
+class InstallAnswer(Struct, frozen=True, kw_only=True):
     """A device's output for an install command.
 
     Attributes:
@@ -211,8 +211,7 @@ class _Progress(Dialogue):
                 self._report(line.strip())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OlderTrain:
+class OlderTrain(Struct, frozen=True, kw_only=True):
     """A device whose release has no command that only adds an image.
 
     Attributes:
@@ -298,8 +297,7 @@ class AddOutcome(StrEnum):
     NOT_APPLICABLE = "does not apply"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddReport:
+class AddReport(Struct, frozen=True, kw_only=True):
     """The result of adding an image.
 
     Attributes:

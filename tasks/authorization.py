@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
@@ -40,8 +41,7 @@ LIMIT_S = 30.0
 """A command about a file that does not exist ends at once, even on old flash."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authorization:
+class Authorization(Struct, frozen=True, kw_only=True):
     """What the user may do.
 
     Attributes:

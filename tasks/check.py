@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import cached_property
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession, Facts
@@ -61,8 +62,7 @@ from templates.rows import ArchiveSection, ExclusiveMode, first
 from templates.version import SoftwareVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenFile:
+class ProvenFile(Struct, frozen=True, kw_only=True):
     """A file that this device proved in this process.
 
     Attributes:
@@ -77,8 +77,7 @@ class ProvenFile:
         return bool(modified) and (self.report.path, self.modified) == (path, modified)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetImage:
+class TargetImage(Struct, frozen=True, kw_only=True):
     """The image that a device is to have.
 
     Attributes:
@@ -101,16 +100,14 @@ class TargetImage:
         return cls(image=file, inside=file.inside, is_insisted=is_insisted, adds=adds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReturnPath:
+class ReturnPath(Struct, frozen=True, kw_only=True):
     """VRF and source interface by which the device reaches us; None where the inventory has none."""
 
     vrf: str | None = None
     source_interface: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetching:
+class Fetching(Struct, frozen=True, kw_only=True):
     """The transports that a device may use, and the bandwidth of its link for copies.
 
     Attributes:
@@ -138,8 +135,7 @@ class Fetching:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True, kw_only=True):
     """The result of a check.
 
     Attributes:

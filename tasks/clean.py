@@ -8,7 +8,8 @@ inactive` would delete what was staged.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
@@ -26,8 +27,7 @@ LIST_LIMIT_S = 120.0
 """Longest silence of `dir` of a large flash."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldFile:
+class OldFile(Struct, frozen=True, kw_only=True):
     """An image that may be deleted.
 
     Attributes:
@@ -41,8 +41,7 @@ class OldFile:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovableImages:
+class RemovableImages(Struct, frozen=True, kw_only=True):
     """The images of a device that may be deleted.
 
     Attributes:

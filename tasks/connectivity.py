@@ -11,9 +11,9 @@ Facts
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
@@ -33,8 +33,7 @@ LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
 then interrupted within ten, so that the result is there within 45 s, login included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectivityReport:
+class ConnectivityReport(Struct, frozen=True, kw_only=True):
     """Whether a device can fetch a file from us.
 
     Attributes:

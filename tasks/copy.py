@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
@@ -44,8 +44,7 @@ MEASURED_AFTER_S = 30.0
 """After so many seconds of data flow, slow start is over and the mean rate shows how long the rest takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyLimits:
+class CopyLimits(Struct, frozen=True, kw_only=True):
     """Limits in seconds: until the first byte, without progress, for the prompt after the last byte, in all."""
 
     start_s: float
@@ -195,8 +194,7 @@ COPY = Step(
 """Its round trips are the cost of starting a flow, on top of its rate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
+class CopyReport(Struct, frozen=True, kw_only=True):
     """A copy that the device reports as done.
 
     Attributes:

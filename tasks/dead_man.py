@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
@@ -59,8 +59,7 @@ LONGEST_S = 4_000_000
 _VTY = re.compile(r"^\s*(\*?)\s*\d+(?:\s+\d+)?\s+VTY\b", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadManReport:
+class DeadManReport(Struct, frozen=True, kw_only=True):
     """Whether a device undoes our lines by itself, and when.
 
     Attributes:

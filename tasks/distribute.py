@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
@@ -50,8 +51,7 @@ SILENCE_LIMIT_S = 180.0
 """A copy inside the device prints a mark every 64 KB; without one for this long it counts as hung."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberCopy:
+class MemberCopy(Struct, frozen=True, kw_only=True):
     """The image on another member, proven there.
 
     Attributes:
@@ -67,8 +67,7 @@ class MemberCopy:
     was_there: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionReport:
+class DistributionReport(Struct, frozen=True, kw_only=True):
     """The result of distributing an image.
 
     Attributes:

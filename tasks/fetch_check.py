@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.core.units import bound_rate
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
@@ -24,8 +25,7 @@ from templates.rows import DirError, DirFile, DirTotals, FileSystem, PkiTrustpoi
 from templates.version import ntc_rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True, kw_only=True):
     """The highest possible rate of a copy by one protocol.
 
     Attributes:
@@ -134,8 +134,7 @@ def should_announce(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
     return bool(names) and (by != USUAL.name or names != {one.name for one in TRANSPORTS})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Windows:
+class _Windows(Struct, frozen=True, kw_only=True):
     """The two windows of a copy, each with whether it is assumed."""
 
     tcp_bytes: int

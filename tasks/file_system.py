@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.devices.errors import OutputNotUnderstood
 from flashferry.devices.platforms.platform import FileSystems
@@ -37,8 +38,7 @@ _NO_FILE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """The parsed output of `dir`, with every line accounted for.
 
     Attributes:
@@ -174,16 +174,14 @@ SPACE_MARGIN = 1.02
 """A file takes whole blocks, and the file system keeps records of it: 2 % on top of its size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSpace:
+class MemberSpace(Struct, frozen=True, kw_only=True):
     """Free space on another member of the stack."""
 
     file_system: str
     free_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashSpace:
+class FlashSpace(Struct, frozen=True, kw_only=True):
     """The space that a device has for an image, and what it is needed for.
 
     Attributes:
@@ -263,8 +261,7 @@ HOT = "STANDBY HOT"
 """State in `show redundancy states` of a supervisor that could take over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a member keeps an image.
 
     Attributes:

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
@@ -47,8 +47,7 @@ _SYSTEM = re.compile(r"universalk9|_iosxe(?:_npe)?\.")
 _PATTERN = re.compile(r"[^\s:/\"']*[*?\[][^\s:/\"']*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removable:
+class Removable(Struct, frozen=True, kw_only=True):
     """Files that could be deleted, by all that the device shows.
 
     Attributes:
@@ -198,8 +197,7 @@ LIMIT_S = 120.0
 _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashFile:
+class FlashFile(Struct, frozen=True, kw_only=True):
     """The file at a copy's target.
 
     Attributes:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct
+
 from flashferry.core.value_description import counted
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
@@ -50,8 +52,7 @@ _HEAD_SECTIONS = 20
 _KEYWORD = re.compile(r"[a-z][a-z-]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True, kw_only=True):
     """A configuration as digests, without the lines that change by themselves.
 
     Attributes:
@@ -63,8 +64,7 @@ class Fingerprint:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """The difference of a configuration from a fingerprint; false if they are equal.
 
     Attributes:
@@ -214,8 +214,7 @@ CHANGED = "Last configuration change"
 SAVED = "NVRAM config last updated"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationState:
+class ConfigurationState(Struct, frozen=True, kw_only=True):
     """The state of a device's configuration as a whole; None for what the device does not show.
 
     Attributes:

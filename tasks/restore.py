@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals
@@ -68,8 +69,7 @@ LATE_PAUSES_S = (0.0, 0.5, 1.5, 3.0)
 """Pauses before readings of lines that should be gone; each time they are undone again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
+class RestoreReport(Struct, frozen=True, kw_only=True):
     """The result of a restore, with the proof.
 
     Attributes:

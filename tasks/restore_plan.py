@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import ValueKind
 from tasks.applet import is_applet
 from tasks.run_marker import is_mark
@@ -110,8 +112,7 @@ def _may_be_ours(change: Change, now: str | None) -> bool:
     return change.kind is ValueKind.BYTES and 0 < window_of(now) < window_of(change.ours)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedLines:
+class MatchedLines(Struct, frozen=True, kw_only=True):
     """Our lines with how the device shows them.
 
     Attributes:
@@ -171,8 +172,7 @@ def _renamed(change: Change, new_lines: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignChange:
+class ForeignChange(Struct, frozen=True, kw_only=True):
     """A line that is neither what it was nor what we set. Its author is not proven, so it was left alone."""
 
     keyword: str
@@ -188,8 +188,7 @@ class ForeignChange:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan:
+class RestorePlan(Struct, frozen=True, kw_only=True):
     """The lines that restore the configuration, and those to leave alone.
 
     Attributes:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
@@ -50,8 +50,7 @@ MOST_ARCHIVES = 14
 """Configurations that an archive keeps at most (Cisco command reference, `maximum`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threat:
+class Threat(Struct, frozen=True, kw_only=True):
     """Something that could restore our lines.
 
     Attributes:
@@ -225,8 +224,7 @@ STEP = "snapshot"
 SNAPSHOT = Step(word=STEP, label="we read the configuration that is to be restored", doing="checking", is_fatal=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """A device's configuration before a run: the lines that staging may change as text, all of it as digests.
 
     Attributes:

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession
@@ -42,8 +45,7 @@ STANDBY = "standby"
 _YES_OR_NO = {"yes": True, "no": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
+class Boot(Struct, frozen=True, kw_only=True):
     """What one member, or one supervisor, boots.
 
     Attributes:
@@ -185,8 +187,7 @@ class Answer:
         return tuple(line.strip() for line in self.text.splitlines() if any(part in line for part in parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoftwareState:
+class SoftwareState(Struct, frozen=True, kw_only=True):
     """A device's software.
 
     Attributes:

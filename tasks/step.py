@@ -7,9 +7,10 @@ label and what its end means.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from nornir.core.task import Result, Task
@@ -35,8 +36,7 @@ class CostPhase(Enum):
     RESTORE = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class Delivered(Struct, frozen=True, kw_only=True):
     """The values that a step between journal and restore gets.
 
     Attributes:
@@ -49,8 +49,7 @@ class Delivered:
     interrupted: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """A step of a device's run.
 
     Attributes:

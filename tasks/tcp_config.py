@@ -27,8 +27,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, NamedLine, Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES
@@ -78,8 +80,7 @@ _BEGINNINGS = tuple(_beginnings(_COMMANDS))
 _INTERFACE = re.compile(r"([A-Za-z-]+) ?(\d\S*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcpLines:
+class TcpLines(Struct, frozen=True, kw_only=True):
     """The global lines of one configuration that staging may change, as printed, in order.
 
     Attributes:
@@ -148,8 +149,7 @@ def is_ours_to_type(change: Change) -> bool:
     return any(all(map(one.may_be_typed, lines)) for one in _settings(change.keyword))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One setting that we change.
 
     Attributes:
@@ -253,8 +253,7 @@ class Change:
         return line is not None and line in {f"no {self.ours}", self.off}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TunePlan:
+class TunePlan(Struct, frozen=True, kw_only=True):
     """The changes that a device needs; none if it is good enough as it is.
 
     Attributes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
@@ -48,8 +49,7 @@ TUNE = Step(
 Remember = Callable[[tuple[Change, ...]], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneReport:
+class TuneReport(Struct, frozen=True, kw_only=True):
     """The device's lines after tuning, and what became of our lines that are not among them.
 
     Attributes:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, OutputNotUnderstood
@@ -54,8 +55,7 @@ def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | 
     return WaitLimits(start_s=START_LIMIT_S, silence_s=SILENCE_LIMIT_S, total_s=60 + hash_s, sign="dot", end="result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hashed:
+class Hashed(Struct, frozen=True, kw_only=True):
     """A device's output for `verify`, without its dots, and the duration."""
 
     text: str
@@ -126,8 +126,7 @@ class Signature(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignatureReport:
+class SignatureReport(Struct, frozen=True, kw_only=True):
     """The result for a signature, with the device's own words."""
 
     outcome: Signature
@@ -185,8 +184,7 @@ VERIFY = Step(
 _DIGITS = {"md5": 32, "sha512": 128}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport:
+class VerifyReport(Struct, frozen=True, kw_only=True):
     """A proven file.
 
     Attributes:

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 _TAKES_TEXT = re.compile(
     r"(?:\bbanner(?: \S+)?|\btitle|\bprompt|\btext|\bpage|message(?: \S+)?|-banner(?: \S+)?) (?P<delimiter>\^C|\x03)"
@@ -63,8 +64,7 @@ class ConfigNotUnderstood(ValueError):
     """Commands of a configuration cannot be distinguished from the text in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """A global line and the lines that belong to it.
 
     Attributes:

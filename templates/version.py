@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from io import StringIO
 
+from msgspec import Struct
 from textfsm import TextFSM, TextFSMError
 
 from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
@@ -29,8 +29,7 @@ def _source(command: str) -> str:
     return (files("ntc_templates") / "templates" / name).read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoftwareVersion:
+class SoftwareVersion(Struct, frozen=True, kw_only=True):
     """Parsed `show version`.
 
     Attributes:

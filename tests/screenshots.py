@@ -15,12 +15,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.report import print_progress
 from benchmarks.subjects import free_port
+from flashferry.core.values import replace
 from flashferry.service.principal import Role
 from tests.browsing import browsing, context_of, cookie_of, is_as_wide_as_its_window, serving, signed_in
 from tests.showcase.service import Showcase, showcase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from markupsafe import Markup
 
 from flashferry.core.codec import to_json
+from flashferry.core.values import replace
 from flashferry.service.app import build_app
 from flashferry.service.pages import frame
 from flashferry.service.people.identity import begin_session, cookie_name, digest_of, new_secret

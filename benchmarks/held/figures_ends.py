@@ -16,7 +16,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from urllib.error import HTTPError
@@ -25,6 +24,7 @@ from urllib.request import urlopen
 import asyncssh
 
 from benchmarks.held.figure import figure
+from flashferry.core.values import replace
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.notices import NoticeKind, announce

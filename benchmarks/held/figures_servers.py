@@ -16,13 +16,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import asyncssh
 
 from benchmarks.held.figure import figure
+from flashferry.core.values import replace
 from flashferry.fileserver import EventKind, FileServer, SenderProfile, ServerEvent, ServerSettings, TicketRequest
 from flashferry.lab.namespaces import in_namespace
 from flashferry.lab.standin.ssh_client.settings import rate_bytes_per_s

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
@@ -34,8 +35,7 @@ LEAST_DIGEST = 8
 """Number of digest digits that identify a plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationOptions:
+class ActivationOptions(Struct, frozen=True, kw_only=True):
     """How a plan is activated.
 
     Attributes:
@@ -59,8 +59,7 @@ class ActivationOptions:
     has_console_access: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationPlan:
+class ActivationPlan(Struct, frozen=True, kw_only=True):
     """Which device is reloaded when, into which image; shown for approval.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from flashferry.api.fleet import journal_in
 from flashferry.api.fleet_options import state_folder
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True, kw_only=True):
     """Result of a check.
 
     Attributes:
@@ -116,8 +116,7 @@ def check(
     return CheckResult(devices=records, exit_code=code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeOptions:
+class ProbeOptions(Struct, frozen=True, kw_only=True):
     """What a speed test measures.
 
     Attributes:

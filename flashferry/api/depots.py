@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
@@ -31,8 +32,7 @@ _MOST_CHANGES = 3
 """How often an image may change at the source during its fetch before that is an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(Struct, frozen=True, kw_only=True):
     """Images to fetch into a catalogue.
 
     Attributes:
@@ -61,8 +61,7 @@ class SyncRequest:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncedImage:
+class SyncedImage(Struct, frozen=True, kw_only=True):
     """Result of syncing an image.
 
     Attributes:
@@ -87,8 +86,7 @@ class SyncedImage:
         return self.kind == Kind.SYNC_STOPPED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResult:
+class SyncResult(Struct, frozen=True, kw_only=True):
     """Result of a sync.
 
     Attributes:
@@ -100,8 +98,7 @@ class SyncResult:
     exit_code: ExitCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
+class VerifyResult(Struct, frozen=True, kw_only=True):
     """Result of verifying images.
 
     Attributes:

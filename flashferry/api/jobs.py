@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.safe_open import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to
@@ -34,8 +36,7 @@ PLAN = "plan"
 """Key in a run's request for path and digest of its plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageJob:
+class StageJob(Struct, frozen=True, kw_only=True):
     """A run before it starts: nothing is sent or journaled yet.
 
     Attributes:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.depot.paths import AUTO
 from flashferry.depot.status import find_depot
 from flashferry.devices.platforms import NAMES
@@ -34,8 +36,7 @@ _OUTCOMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanResult:
+class PlanResult(Struct, frozen=True, kw_only=True):
     """Result of planning.
 
     Attributes:

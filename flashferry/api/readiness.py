@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyRequest:
+class ReadyRequest(Struct, frozen=True, kw_only=True):
     """What readiness is checked for.
 
     Attributes:
@@ -54,8 +54,7 @@ class ReadyRequest:
     at_a_time: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyResult:
+class ReadyResult(Struct, frozen=True, kw_only=True):
     """Whether devices are ready.
 
     Attributes:
@@ -136,8 +135,7 @@ def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage]
     return nornir.filter(filter_func=lambda host: host.name in images), images, plan.digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanRequest:
+class CleanRequest(Struct, frozen=True, kw_only=True):
     """Which files to delete.
 
     Attributes:
@@ -151,8 +149,7 @@ class CleanRequest:
     at_a_time: int = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanResult:
+class CleanResult(Struct, frozen=True, kw_only=True):
     """Result of cleaning.
 
     Attributes:

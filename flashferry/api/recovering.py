@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
@@ -16,6 +16,7 @@ from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import Chosen, ServerPlace, StagePolicy, check_resumable
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryResult:
+class RecoveryResult(Struct, frozen=True, kw_only=True):
     """Result of a recovery.
 
     Attributes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -51,8 +52,7 @@ def history(*, state: Path | str | None = None) -> History:
     return History.read(state_folder(state))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportHistory:
+class TransportHistory(Struct, frozen=True, kw_only=True):
     """A device's history with one transport.
 
     Attributes:
@@ -70,8 +70,7 @@ class TransportHistory:
     shown_not_to_gain: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceHistory:
+class DeviceHistory(Struct, frozen=True, kw_only=True):
     """A device's timed copies over time.
 
     Attributes:
@@ -160,8 +159,7 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
     return read_run(directory, run, with_transfers=False), control_request(directory, run)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steered:
+class Steered(Struct, frozen=True, kw_only=True):
     """A request to a run; the run reads requests about once a second.
 
     Attributes:

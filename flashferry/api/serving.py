@@ -258,8 +258,7 @@ SIOCGIFADDR = 0x8915
 """ioctl for an interface's IPv4 address (linux/sockios.h)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions(Listening):
+class ServeOptions(Listening, frozen=True, kw_only=True):
     """Options of the standalone server besides `Listening`.
 
     Attributes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.api.fleet import journal_in
 from flashferry.api.fleet_options import state_folder
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRunResult:
+class DryRunResult(Struct, frozen=True, kw_only=True):
     """Result of a rehearsal.
 
     Attributes:

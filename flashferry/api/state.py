@@ -8,9 +8,10 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, reason_of
@@ -36,8 +37,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _WHICH = "Check --state-dir; the first run makes the folder"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class Backup(Struct, frozen=True, kw_only=True):
     """A backup.
 
     Attributes:
@@ -53,8 +53,7 @@ class Backup:
     removed: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateCheck:
+class StateCheck(Struct, frozen=True, kw_only=True):
     """Result of checking a state folder or a backup.
 
     Attributes:
@@ -66,8 +65,7 @@ class StateCheck:
     faults: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(Struct, frozen=True, kw_only=True):
     """Runs that were, or would be, removed.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
@@ -24,8 +24,7 @@ from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckAsked:
+class CheckAsked(Struct, frozen=True, kw_only=True):
     """Options of `flashferry check`."""
 
     image: ImageFileOption = None

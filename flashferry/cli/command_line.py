@@ -10,13 +10,13 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 
 from flashferry.core.errors import ConfigInvalid
@@ -76,8 +76,7 @@ _INSTEAD = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class Offered(Struct, frozen=True, kw_only=True):
     """Metadata of an option's annotation: where the option is accepted. Without it, everywhere.
 
     Attributes:

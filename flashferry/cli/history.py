@@ -14,6 +14,7 @@ from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.units import milliseconds, short_duration
 from flashferry.core.value_description import counted
+from flashferry.core.values import as_dict
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.measurements import DELIVERED
 from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
@@ -52,7 +53,7 @@ def history(
     with runs_of(ctx, state_dir) as backend:
         if device is not None:
             found, one = backend.device_history(device, last)
-            result = {name: getattr(one, name) for name in one.__slots__}
+            result = as_dict(one)
             finish("history", ExitCode.OK, result, as_json=json, human=lambda: print_device(one, found))
         newest = backend.history()
         without = backend.nothing("copy")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode
 from inventory.first_devices import check_each_once, device_of, devices_of_table
 from inventory.first_files import check_new, texts, write

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
@@ -30,8 +30,7 @@ from flashferry.model.policy import settings
 from inventory.image_rules import RULES_FILE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAsked:
+class PlanAsked(Struct, frozen=True, kw_only=True):
     """Options of `flashferry plan`."""
 
     image: Annotated[

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
@@ -32,8 +32,7 @@ SWEEP = "SSH's ciphers"
 """Option group in the help."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAsked:
+class ProbeAsked(Struct, frozen=True, kw_only=True):
     """Options of `flashferry probe`."""
 
     image: Annotated[

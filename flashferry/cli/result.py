@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import typer
+from msgspec import Struct, field
 
 from flashferry.cli.terminal.output import echo, finish, here, print_document, printed
 from flashferry.core.codec import to_json
@@ -25,8 +25,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Generic[T_co]):
+class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
     """Result of a verb.
 
     Attributes:
@@ -59,16 +58,14 @@ def devices_result(verb: str, code: ExitCode, devices: T) -> Result[T]:
     return Result(verb=verb, code=code, content={"devices": devices}, value=lambda: devices)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
+class Watching(Struct, frozen=True, kw_only=True):
     """Where a run's events go besides the terminal: a file, and the address that serves metrics. None: neither."""
 
     events: Path | None = None
     metrics: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPage:
+class StatusPage(Struct, frozen=True, kw_only=True):
     """What `status` prints.
 
     Attributes:

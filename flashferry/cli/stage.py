@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
 from flashferry.cli.backend import backend_of
@@ -46,8 +46,7 @@ COMMAND = verb_with_first("inventory", "host", "image", "plan", "resume", "dry_r
 _AT_SERVICE = {"transport", "until", *(one.name for one in AT_THE_START)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageAsked:
+class StageAsked(Struct, frozen=True, kw_only=True):
     """Options of `flashferry stage` that select an image, a plan, or a run to resume."""
 
     image: ImageFileOption = None

@@ -14,6 +14,7 @@ from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
 from flashferry.core.units import size
 from flashferry.core.value_description import counted
+from flashferry.core.values import as_dict
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def backup(
     read it.
     """
     made = api.back_up(folder, keep=keep, state=state_dir)
-    result: dict[str, object] = {name: getattr(made, name) for name in made.__slots__}
+    result: dict[str, object] = as_dict(made)
     finish("state-backup", ExitCode.OK, result, as_json=json, human=lambda: _print_backup(made))
 
 

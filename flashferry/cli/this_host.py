@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from flashferry.cli.this_host_staging import Staging
 from flashferry.cli.transport_options import asked_transport, probe_options
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.plan_table import PlanProgress, next_lines
+from flashferry.core.values import replace
 from flashferry.model.plan_file import plan_document
 
 if TYPE_CHECKING:

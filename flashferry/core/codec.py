@@ -7,10 +7,10 @@ processes, includes it.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import types
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -21,6 +21,7 @@ import msgspec
 
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import redact_json
+from flashferry.core.values import field_names
 
 T = TypeVar("T")
 
@@ -119,7 +120,9 @@ def decode_exactly(kind: type[T], data: Any) -> T:
 
 @cache
 def _shown_fields(kind: Any) -> tuple[str, ...] | None:
-    return tuple(field.name for field in fields(kind) if field.repr) if is_dataclass(kind) else None
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.repr)
+    return field_names(kind) or None
 
 
 def _path_as_text(value: Any) -> str:
@@ -138,8 +141,7 @@ def _path_of_text(kind: type, value: Any) -> Path:
 
 def _unknown_keys(value: object, data: Any, place: str) -> Iterator[str]:
     """Yield the keys of the data for which the decoded value has no field."""
-    if is_dataclass(value) and isinstance(data, dict):
-        known = {field.name for field in fields(value)}
+    if (known := field_names(type(value))) and isinstance(data, dict):
         for key, item in data.items():
             where = f"{place}.{key}" if place else str(key)
             if key not in known:
@@ -167,7 +169,7 @@ def _kind_at(kind: Any, step: str | int) -> Any:
     for one in _choices(kind):
         if isinstance(step, int) and get_origin(one) is tuple:
             return get_args(one)[0]
-        if isinstance(step, str) and is_dataclass(one):
+        if isinstance(step, str) and isinstance(one, type) and field_names(one):
             return get_type_hints(one)[step]
     return kind
 

@@ -8,16 +8,17 @@ import threading
 import unicodedata
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 from flashferry.core.value_description import SHORTEST_SECRET
+from flashferry.core.values import as_dict, replace
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 __all__ = [
     "MASK",
@@ -569,8 +570,8 @@ def _outward(value: Any) -> Any:
     if isinstance(value, tuple):
         made = tuple(_outward(one) for one in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-    if is_dataclass(value) and not isinstance(value, type) and not _is_figures(type(value)):
-        found = {field.name: getattr(value, field.name) for field in fields(value)}
+    kind: Any = type(value)
+    if (found := as_dict(value)) and not _is_figures(kind):
         made_of = {name: _outward(one) for name, one in found.items() if not isinstance(one, int | float | None)}
         changed = {name: one for name, one in made_of.items() if one is not found[name]}
         return replace(value, **changed) if changed else value
@@ -578,9 +579,10 @@ def _outward(value: Any) -> Any:
 
 
 @cache
-def _is_figures(kind: type[DataclassInstance]) -> bool:
-    """Return whether a dataclass has number fields only, such as a sample, of which there are thousands."""
-    return all(_FIGURES.fullmatch(str(getattr(field.type, "__name__", field.type))) for field in fields(kind))
+def _is_figures(kind: type) -> bool:
+    """Return whether a value has number fields only, such as a sample, of which there are thousands."""
+    types = (one for base in kind.__mro__ for one in vars(base).get("__annotations__", {}).values())
+    return all(_FIGURES.fullmatch(str(getattr(one, "__name__", one))) for one in types)
 
 
 def visible(text: str) -> str:

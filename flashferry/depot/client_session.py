@@ -8,12 +8,12 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from flashferry.core.errors import FlashferryError, kind_of
+from flashferry.core.values import replace
 from flashferry.depot.handshake import user_name
 from flashferry.depot.messages import STATUS
 from flashferry.fileserver import EventKind, FileIdentity, RequestRefused, SettingsInvalid

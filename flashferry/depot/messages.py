@@ -11,10 +11,10 @@ Facts
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
+from msgspec import Struct
 
 from flashferry.core.value_description import counted
 
@@ -60,8 +60,7 @@ def own_greeting(purpose: str = "") -> Greeting:
     return Greeting(what=PRODUCT, release=release(), pid=os.getpid(), purpose=purpose)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSeen:
+class RunSeen(Struct, frozen=True, kw_only=True):
     """A run that uses the depot.
 
     Attributes:
@@ -80,8 +79,7 @@ class RunSeen:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteSeen:
+class SiteSeen(Struct, frozen=True, kw_only=True):
     """A site with copies, waiting copies or a cap.
 
     Attributes:
@@ -98,8 +96,7 @@ class SiteSeen:
     cap_bytes_per_s: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepotView:
+class DepotView(Struct, frozen=True, kw_only=True):
     """The depot's status.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -19,8 +18,7 @@ _FOR_DEPOTS = frozenset({"http", "https"})
 """Transports by which other depots fetch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepotOptions(Listening):
+class DepotOptions(Listening, frozen=True, kw_only=True):
     """The options of a depot, besides `Listening`.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.core.values import replace
 from flashferry.depot.messages import DepotView, RunSeen, SiteSeen
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerGone, TicketUnknown
 from flashferry.fileserver.wire import RefusedLogin, SetSiteCap, SlotsGranted, TicketsInvalidated

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -39,6 +39,7 @@ from nornir.core.inventory import Defaults, Host
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
+from flashferry.core.values import field_names
 from flashferry.devices.connection import ENABLE_SECRET
 from inventory.entry_checks import OPTIONAL_ARGS
 from inventory.value_readers import check_login, read_line
@@ -243,7 +244,7 @@ COMMAND_LIMIT_S = 30.0
 
 COMMAND_LIMIT_BYTES = 64 * 1024
 
-_KEYS = frozenset(field.name for field in fields(Credentials))
+_KEYS = frozenset(field_names(Credentials))
 
 
 class KeyringSource:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 from flashferry.devices.errors import Interrupted, OutputNotUnderstood, QuestionLeft, Stopped
 from flashferry.devices.prompts import EchoGate, confirmations, is_syslog, last_line
 
@@ -250,8 +252,7 @@ class Dialogue:
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitLimits:
+class WaitLimits(Struct, frozen=True, kw_only=True):
     """Time limits of the wait for the prompt after a command.
 
     Attributes:

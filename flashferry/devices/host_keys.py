@@ -22,9 +22,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.files import reading
 from flashferry.core.state_folder import lock
@@ -38,8 +39,7 @@ _LENGTH_BYTES = 4
 _REVOKED, _CA = "@revoked", "@cert-authority"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostKey:
+class HostKey(Struct, frozen=True, kw_only=True):
     """A public key: its SSH type, for example `ssh-rsa`, and its encoded bytes in base64."""
 
     kind: str
@@ -52,8 +52,7 @@ class HostKey:
         return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownKey:
+class KnownKey(Struct, frozen=True, kw_only=True):
     """A key of a name in a known-hosts file.
 
     Attributes:
@@ -153,8 +152,7 @@ def _is_key(words: list[str]) -> bool:
 STEP = "connect"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostKeys:
+class HostKeys(Struct, frozen=True, kw_only=True):
     """The known host keys of a device.
 
     Attributes:

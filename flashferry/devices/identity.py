@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
 from nornir.core.task import Task
 
 from flashferry.devices.errors import OtherDevice
@@ -27,8 +27,7 @@ _VIRTUAL = ("csr1000v", "c8000v", "c8kv", "isrv", "iosv", "vios", "iol", "linux 
 _MEMBER_SERIAL = re.compile(r"(?mi)^\s*system serial number\s*:\s*(\S+)\s*$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """Identity of a device by its own output.
 
     Attributes:

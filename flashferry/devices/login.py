@@ -15,9 +15,10 @@ import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, LoginRefused
@@ -41,8 +42,7 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreached:
+class Unreached(Struct, frozen=True, kw_only=True):
     """Why a device could not be reached, with message and hint.
 
     Attributes:
@@ -153,8 +153,7 @@ def failed() -> tuple[type[Exception], ...]:
     return (*lost(), too_late(), ValueError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """Parameters of a session; `__repr__` has no secret.
 
     Attributes:

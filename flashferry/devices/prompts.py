@@ -21,8 +21,9 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from templates.rows import Refusal, first
 
@@ -58,8 +59,7 @@ _ABOUT_A_FILE = re.compile(r"%%|%\s?Error", re.IGNORECASE)
 """`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """A device's answer to a command.
 
     Attributes:

@@ -10,12 +10,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.core.errors import FlashferryError
 from flashferry.core.value_description import counted
+from flashferry.core.values import field_names
 from flashferry.devices.dialogue import Dialogue, await_echo, run_dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, hang_up, lost, open_driver, too_late
@@ -58,8 +60,7 @@ _MESSAGE_LINES = 10
 """Most lines of the message that is printed instead of a missing configuration."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """NAPALM's facts of a device; a model that NAPALM does not find is ours, or empty."""
 
     hostname: str
@@ -241,7 +242,7 @@ class DeviceSession:
         if found["model"] == _NAPALM_KNOWS_NOT:
             # NAPALM searches for the vendor's name, which not all hardware with IOS-XE prints.
             found["model"] = next(iter(self.version.hardware), "")
-        return Facts(**{name: found[name] for name in Facts.__slots__})
+        return Facts(**{name: found[name] for name in field_names(Facts)})
 
     def running_config(self) -> str:
         """Return the complete running configuration as the device prints it, with its timestamp comments.
@@ -462,8 +463,7 @@ def _in_a_line(text: str) -> str:
 _SHARES = re.compile(r"CPU utilization for five seconds: (\d+)%/(\d+)%; one minute: (\d+)%")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuUse:
+class CpuUse(Struct, frozen=True, kw_only=True):
     """CPU utilization, in percent.
 
     Attributes:

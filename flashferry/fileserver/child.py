@@ -9,10 +9,10 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.values import replace
 from flashferry.fileserver.errors import ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
 from flashferry.fileserver.rpc_channel import ConnectionBroken, MessageInvalid, RpcChannel

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.core.values import replace
 from flashferry.fileserver import sockets
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.socket_tuning import first_candidates

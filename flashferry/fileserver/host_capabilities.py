@@ -12,8 +12,9 @@ import errno
 import os
 import resource
 import socket
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.errors import ServerStartFailed
@@ -67,8 +68,7 @@ def raise_soft_limit() -> None:
 _CONTROLS = ("bbr", "cubic", "reno")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionControl:
+class CongestionControl(Struct, frozen=True, kw_only=True):
     """One congestion control and whether this process may use it; if not, why."""
 
     name: str
@@ -76,8 +76,7 @@ class CongestionControl:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostCapabilities:
+class HostCapabilities(Struct, frozen=True, kw_only=True):
     """Features that the kernel granted.
 
     Attributes:

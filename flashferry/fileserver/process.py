@@ -12,12 +12,12 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import FlashferryError, kind_of
+from flashferry.core.values import replace
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.protocol import (
     AsyncChat,

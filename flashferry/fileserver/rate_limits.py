@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
 from flashferry.tcp.pacing_constants import LEAST_BYTES_PER_S
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from flashferry.tcp.tcp_info import TcpInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cap:
+class Cap(Struct, frozen=True, kw_only=True):
     """A pacing cap in payload bytes per second, its source in words, and the cap of which it is a share, or None."""
 
     bytes_per_s: int
@@ -35,8 +35,7 @@ def given_cap(bytes_per_s: int | None, source: str) -> Cap | None:
     return None if bytes_per_s is None else Cap(bytes_per_s=bytes_per_s, source=source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteLoad:
+class SiteLoad(Struct, frozen=True, kw_only=True):
     """Load of one process, or of several, at a site: number of running transfers, and bytes that they have moved."""
 
     site: str

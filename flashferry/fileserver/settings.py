@@ -3,10 +3,12 @@
 import ipaddress
 import logging
 import re
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
+from flashferry.core.values import field_names, replace
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S
 
@@ -24,8 +26,7 @@ def _require(condition: bool, message: str) -> None:
         raise SettingsInvalid(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderProfile:
+class SenderProfile(Struct, frozen=True, kw_only=True):
     """How image data is sent.
 
     Attributes:
@@ -74,8 +75,7 @@ class SenderProfile:
         return replace(self, congestion_control=congestion_control) if congestion_control else self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits of clients; the defaults do not affect routers, not even a thousand behind one NAT.
 
     Attributes:
@@ -109,14 +109,13 @@ class Limits:
     drain_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
+        for name in field_names(type(self)):
             value = getattr(self, name)
             if name != "failed_login_delay_s" and value is not None:
                 _require(value > 0, f"{name}: expected more than 0, found {value}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerSettings:
+class ListenerSettings(Struct, frozen=True, kw_only=True):
     """Settings of one listener.
 
     Attributes:
@@ -152,8 +151,7 @@ class ListenerSettings:
             _require(0 <= port <= 65535, f"port: expected 0 to 65535, found {port}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True, kw_only=True):
     """Settings of a server.
 
     Attributes:

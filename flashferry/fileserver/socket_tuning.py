@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.core.units import coarse_rate
+from flashferry.core.values import replace
 from flashferry.fileserver import sockets
 from flashferry.fileserver.transfer_records import SenderReport
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
@@ -65,8 +67,7 @@ _BY_CHANNEL = "limited by the SSH channel's window"
 _WITHOUT = {"bbr": ("cubic", "reno"), "cubic": ("reno",), "reno": ()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderChoice:
+class SenderChoice(Struct, frozen=True, kw_only=True):
     """A choice of congestion control; None keeps the kernel's default.
 
     Attributes:
@@ -101,8 +102,7 @@ def first_candidates(asked: str) -> tuple[str, ...]:
     return SenderChoice(congestion_control=first, reason="").candidates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelLimit:
+class ChannelLimit(Struct, frozen=True, kw_only=True):
     """The SSH channel that an image goes through.
 
     Attributes:
@@ -178,8 +178,7 @@ def _choose_without_cap(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossEstimate:
+class LossEstimate(Struct, frozen=True, kw_only=True):
     """Losses of a transfer, as its sender sees them.
 
     Attributes:

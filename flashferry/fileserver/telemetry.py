@@ -15,9 +15,9 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flashferry.core.values import replace
 from flashferry.fileserver.errors import ServerGone, TicketUnknown
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.transfer_records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState

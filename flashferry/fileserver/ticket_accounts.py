@@ -9,12 +9,15 @@ import secrets
 import string
 from base64 import b64encode
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 from flashferry.core.redaction import keep_secret
+from flashferry.core.values import replace
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.transfer_records import TicketUse, TransferProgress, TransferState
 from flashferry.images.image import ImageFile
@@ -33,8 +36,7 @@ _PASSWORD_LENGTH = 16
 _PROFILES = ("modern", "legacy")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshOffer:
+class SshOffer(Struct, frozen=True, kw_only=True):
     """SSH algorithms offered to the addresses of a ticket while the ticket is valid.
 
     An SSH client sends its user name after the algorithms are negotiated, so the address decides what is offered. Among
@@ -58,8 +60,7 @@ class SshOffer:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketRequest:
+class TicketRequest(Struct, frozen=True, kw_only=True):
     """What a ticket allows.
 
     Attributes:

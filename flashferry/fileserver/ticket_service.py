@@ -1,9 +1,9 @@
 """The ticket service of the serving process: logins, the state of each ticket, and sharing of caps."""
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.values import replace
 from flashferry.fileserver.fixed_login import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.rate_limits import (
     Cap,

@@ -1,8 +1,9 @@
 """What the server reports about a ticket: its state, its progress, events, and the record of each transfer."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.codec import to_json
 from flashferry.tcp.sample import Sample
@@ -27,8 +28,7 @@ class TransferState(StrEnum):
         return self in (TransferState.DELIVERED, TransferState.FAILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderReport:
+class SenderReport(Struct, frozen=True, kw_only=True):
     """Socket options that the sender requested, and those in force (read back).
 
     Attributes:
@@ -70,8 +70,7 @@ class SenderReport:
         return asked is not None and in_force is not None and in_force < asked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferRecord:
+class TransferRecord(Struct, frozen=True, kw_only=True):
     """One transfer from its request to its end. Holds no secret.
 
     Attributes:
@@ -149,8 +148,7 @@ class TransferRecord:
         return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferProgress:
+class TransferProgress(Struct, frozen=True, kw_only=True):
     """A ticket at one moment.
 
     Attributes:
@@ -210,8 +208,7 @@ class EventKind(StrEnum):
     """The server's process has ended, in order or not; nothing follows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEvent:
+class ServerEvent(Struct, frozen=True, kw_only=True):
     """Something that happened in the server.
 
     Attributes:
@@ -237,8 +234,7 @@ class ServerEvent:
         return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginFailure:
+class LoginFailure(Struct, frozen=True, kw_only=True):
     """A failed login that belongs to no ticket: its user is unknown, or that of a fixed login."""
 
     at: float
@@ -249,8 +245,7 @@ class LoginFailure:
     """Site of a fixed login whose user was named; empty: the user is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketUse:
+class TicketUse(Struct, frozen=True, kw_only=True):
     """Numbers of used attempts of a ticket, reported by a process that has just used one.
 
     Attributes:

@@ -15,13 +15,13 @@ Facts
 """
 
 import os
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from flashferry.core.values import field_names, replace
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.rate_limits import SiteLoad
@@ -401,7 +401,7 @@ Message: TypeAlias = (
     | SetLoadElsewhere
 )
 
-_SAMPLE_FIELDS = tuple(Sample.__dataclass_fields__)
+_SAMPLE_FIELDS = field_names(Sample)
 _sample_values = attrgetter(*_SAMPLE_FIELDS)
 
 

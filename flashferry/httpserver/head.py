@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import h11
+from msgspec import Struct
 
 _ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
 
@@ -17,8 +18,7 @@ _MOST_DIGITS = 18
 """Most digits of a position; one with more is after the end of every image."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """Byte range of an image, from `first_byte` to before `end_byte`."""
 
     first_byte: int
@@ -97,8 +97,7 @@ class Login:
     password: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """The head of a request.
 
     Attributes:
@@ -125,8 +124,7 @@ class Request:
         return f"{self.method} {self.target}" if plain_name(self.target) else f"{self.method} ***"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadHead:
+class BadHead(Struct, frozen=True, kw_only=True):
     """Rejected head: the status of the response, and the reason for the log."""
 
     status: HTTPStatus

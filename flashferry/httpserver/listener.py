@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from flashferry.core.values import as_dict
 from flashferry.fileserver import ListenerSettings, sockets
 from flashferry.fileserver.protocol import BACKLOG, Acceptor, ServingContext, accept_failed
 from flashferry.httpserver.certificate import check_certificate, server_context
@@ -24,8 +25,7 @@ CLEAR, ENCRYPTED = ("http",), ("https",)
 """Names of the transports served, as in tickets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions:
+class HttpOptions(Struct, frozen=True, kw_only=True):
     """Options of a listener that are specific to HTTP.
 
     Attributes:
@@ -57,7 +57,7 @@ def http_listener(
         listen_address=listen_address,
         port=port,
         transports=CLEAR,
-        options=asdict(HttpOptions()),
+        options=as_dict(HttpOptions()),
     )
 
 
@@ -85,7 +85,7 @@ def https_listener(
         listen_address=listen_address,
         port=port,
         transports=ENCRYPTED,
-        options=asdict(HttpOptions(certificate=str(certificate.absolute()), key=str(key.absolute()))),
+        options=as_dict(HttpOptions(certificate=str(certificate.absolute()), key=str(key.absolute()))),
     )
 
 

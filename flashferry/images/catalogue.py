@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.core.files import JsonCache
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
@@ -67,8 +68,7 @@ def _contents(md5: str, sha512: str, inside: str | None) -> Contents:
     return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     """An image that is served: its path, and the folder out of which a link must not lead."""
 
     path: Path

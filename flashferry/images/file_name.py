@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 _RELEASE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{1,2})([a-z]{0,2})(?![A-Za-z0-9])")
 
 _IN_NAME = re.compile(r"(?<![A-Za-z0-9])(\d{1,2})\.(\d{2})\.(\d{2})([a-z]{0,2})(?![A-Za-z0-9])")
@@ -88,8 +90,7 @@ class FileKind(StrEnum):
     ARCHIVE = "archive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileName:
+class FileName(Struct, frozen=True, kw_only=True):
     """Parts of a software file's name.
 
     Attributes:

@@ -6,8 +6,9 @@ A download that differs from the published digests is refused before any device 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.safe_open import FileIdentity
@@ -15,8 +16,7 @@ from flashferry.images.safe_open import FileIdentity
 _DIGITS = {"MD5": 32, "SHA-512": 128}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digests:
+class Digests(Struct, frozen=True, kw_only=True):
     """Digests of a file in lower-case hexadecimal; empty where not computed or given.
 
     Attributes:
@@ -28,8 +28,7 @@ class Digests:
     sha512: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(Struct, frozen=True, kw_only=True):
     """An image with its digests.
 
     Attributes:
@@ -53,8 +52,7 @@ class Image:
         return Image(name=self.name, size_bytes=self.size_bytes, md5=self.md5, sha512=self.sha512)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFile(Image):
+class ImageFile(Image, frozen=True, kw_only=True):
     """An image and its file on this host.
 
     Attributes:
@@ -68,8 +66,7 @@ class ImageFile(Image):
     inside: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedImage:
+class PlannedImage(Struct, frozen=True, kw_only=True):
     """An image as stored in plans and journals, to be compared with the file later. The order of the fields is stored.
 
     Attributes:

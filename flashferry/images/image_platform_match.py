@@ -19,6 +19,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from importlib.resources import files
 
+from msgspec import Struct
+
 from flashferry.images.file_name import read_file_name
 
 
@@ -90,8 +92,7 @@ class Fits(StrEnum):
     UNKNOWN = "cannot be told"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Platform(Struct, frozen=True, kw_only=True):
     """Platform of a device by its own output.
 
     Attributes:
@@ -128,8 +129,7 @@ class Platform:
         return list({one.name: one for one in found if one is not None}.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFit:
+class ImageFit(Struct, frozen=True, kw_only=True):
     """Whether an image is for a device.
 
     Attributes:

@@ -11,8 +11,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode_exactly, to_json
 from flashferry.core.files import NotRegular, descriptor_of
@@ -29,8 +30,7 @@ _BLOCK_BYTES = 4096
 _NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class Contents(Struct, frozen=True, kw_only=True):
     """Digests and embedded name of an image file.
 
     Attributes:
@@ -156,8 +156,7 @@ _PLAN = re.compile(r"plan-[0-9a-f]{16,128}\.json", re.ASCII)
 _DIGITS = {"md5": 32, "sha512": 128}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """Size and digests of an image and of its chunks.
 
     Attributes:
@@ -206,8 +205,7 @@ class Manifest:
         return first, min(first + self.chunk_bytes, self.size_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """Manifest and contents of an image's file.
 
     Attributes:

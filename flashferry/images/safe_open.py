@@ -10,16 +10,16 @@ Facts
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from flashferry.images.errors import ImageUnreadable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileIdentity:
+class FileIdentity(Struct, frozen=True, kw_only=True):
     """What distinguishes one state of a file on disk from another."""
 
     device: int

@@ -6,8 +6,9 @@ A restart command is never sent twice: a restart that did not happen is reported
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.images.file_name import release_in
 from tasks.activating.boot_order import BootOrder
@@ -40,8 +41,7 @@ class Phase(StrEnum):
     TAKING_BACK = "taking back"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationLimits:
+class ActivationLimits(Struct, frozen=True, kw_only=True):
     """Time limits.
 
     Attributes:
@@ -57,8 +57,7 @@ class ActivationLimits:
     look_every_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
+class Activation(Struct, frozen=True, kw_only=True):
     """The activation of one device, as the journal stores it.
 
     Attributes:
@@ -168,8 +167,7 @@ class ActivationOutcome(StrEnum):
         return self.is_good or self is ActivationOutcome.LACKING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationReport:
+class ActivationReport(Struct, frozen=True, kw_only=True):
     """Result of a device's activation.
 
     Attributes:

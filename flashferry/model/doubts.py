@@ -8,16 +8,17 @@ that changes its serial number gains no more: each of its copies only counts if 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.identity import serial_in
 
 COPY_HINT = "Delete that file on the device, then stage again: a copy that our server delivers counts"
 """Hint for a file on a device that once reported a false copy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubts:
+class Doubts(Struct, frozen=True, kw_only=True):
     """The runs after which a device's statements about an image are no proof; None for no such run.
 
     Attributes:
@@ -74,8 +75,7 @@ class Doubts:
         return f"'install add' of it failed in run {self.failed_add}, and none was reported done since"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class Remembered(Struct, frozen=True, kw_only=True):
     """What one run's record proves about a device's statements.
 
     Attributes:

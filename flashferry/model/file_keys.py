@@ -6,10 +6,11 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import control_character, described, unknown_key
@@ -18,8 +19,7 @@ from inventory.value_readers import WORD, at_home
 _LONGEST_QUOTED = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Struct, frozen=True, kw_only=True):
     """Format of a kind of file, for error messages.
 
     Attributes:
@@ -35,8 +35,7 @@ class Form:
     mapping_hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A value in a file, with its position.
 
     Attributes:
@@ -113,8 +112,7 @@ Reader = Callable[[Place], Any]
 """Returns a value in its type, or raises ConfigInvalid. Not called for absent values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """A key of a section.
 
     Attributes:

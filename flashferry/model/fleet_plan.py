@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from flashferry.core.units import rough_duration
+from flashferry.core.values import replace
 from flashferry.images.image import PlannedImage
 from flashferry.model.policy import PlanSettings, StagePolicy
 from flashferry.model.waves import Wave
@@ -27,8 +30,7 @@ class WindowState(StrEnum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWindow:
+class PlanWindow(Struct, frozen=True, kw_only=True):
     """The time in which a plan can be carried out.
 
     Attributes:
@@ -109,8 +111,7 @@ class Supply(StrEnum):
     NEIGHBOUR = "neighbour"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedDevice:
+class PlannedDevice(Struct, frozen=True, kw_only=True):
     """A device of the plan. Unknown values are None.
 
     Attributes:
@@ -184,8 +185,7 @@ class PlannedDevice:
     pulls_from: Supply = Supply.CENTRE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteForecast:
+class SiteForecast(Struct, frozen=True, kw_only=True):
     """Load on the link of a site by a run.
 
     With a depot or neighbours an image crosses the link once, and the devices' copies go over the LAN.
@@ -241,8 +241,7 @@ class SiteForecast:
     saved_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepotAdvice:
+class DepotAdvice(Struct, frozen=True, kw_only=True):
     """What a depot would save at a site, with all its devices staged at once.
 
     Attributes:
@@ -273,8 +272,7 @@ class DepotAdvice:
     nights_with: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Savings:
+class Savings(Struct, frozen=True, kw_only=True):
     """What a plan's depots and neighbours save, compared with a copy per device over the WAN.
 
     Attributes:
@@ -298,8 +296,7 @@ class Savings:
     nights_without: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Remedy(Struct, frozen=True, kw_only=True):
     """A change that would shorten a run.
 
     Attributes:
@@ -313,8 +310,7 @@ class Remedy:
     ends_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(Struct, frozen=True, kw_only=True):
     """Whether a run fits its window.
 
     Attributes:

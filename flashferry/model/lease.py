@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
 
 from flashferry.core.codec import decode
 from flashferry.core.errors import FlashferryError, Kind
@@ -23,8 +24,7 @@ class JournalUnusable(FlashferryError):
     kind: ClassVar[Kind] = Kind.JOURNAL_UNUSABLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeasedDevice:
+class LeasedDevice(Struct, frozen=True, kw_only=True):
     """A device that a run changed and has not proven restored, or whose activation has not ended.
 
     Attributes:
@@ -48,8 +48,7 @@ class LeasedDevice:
     activation: Activation | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedEntry:
+class DamagedEntry(Struct, frozen=True, kw_only=True):
     """A held device whose journal entry is unreadable: compare its configuration by hand (`SHOW_OUR_LINES`)."""
 
     run_id: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.core.values import field_names
 from flashferry.model.setting import Subject, setting
 from flashferry.model.states import Outcome, Restored
 
@@ -47,11 +48,11 @@ class Limits:
     hashes: int = _limit(200, option="--max-hashes", help="Devices that hash at once", label="hashes at once")
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value: object = getattr(self, field.name)
+        for name in field_names(type(self)):
+            value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
                 raise ConfigInvalid(
-                    f"limit of {field.name}: expected a whole number from 1 to {MOST:,}, found {value!r}",
+                    f"limit of {name}: expected a whole number from 1 to {MOST:,}, found {value!r}",
                     hint="Give a smaller number; 1 lets one device at a time go on",
                 )
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
 from flashferry.tcp.pacing_constants import HOLD_SHARE
@@ -28,8 +29,7 @@ def payload_cap_bytes_per_s(cap_bps: float | None) -> int | None:
     return None if cap_bps is None else int(link_payload_bytes_per_s(cap_bps))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRate:
+class LinkRate(Struct, frozen=True, kw_only=True):
     """Rate of a link.
 
     Attributes:
@@ -41,8 +41,7 @@ class LinkRate:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkCap:
+class LinkCap(Struct, frozen=True, kw_only=True):
     """Payload rate of all copies over a link together, and where it is from."""
 
     bytes_per_s: int

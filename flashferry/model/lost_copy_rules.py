@@ -13,8 +13,9 @@ ended
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Decision(StrEnum):
@@ -27,8 +28,7 @@ class Decision(StrEnum):
     GIVE_UP = "give up"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """What server and flash show after a session was lost.
 
     Attributes:
@@ -61,8 +61,7 @@ class Evidence:
     may_repeat: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryDecision:
+class RecoveryDecision(Struct, frozen=True, kw_only=True):
     """A decision and its reason in a sentence."""
 
     decision: Decision

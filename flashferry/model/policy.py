@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial, reduce
@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 import msgspec
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import field_names, replace
 from flashferry.images.image import Digests, published_digests
 from flashferry.model.limits import Limits, RetryPolicy, parse_until
 from flashferry.model.setting import KEY, AtService, Setting, Subject, setting
@@ -136,7 +139,7 @@ class PlanSettings:
 
     def of_plan(self) -> dict[str, Any]:
         """Return the settings of a plan by field name."""
-        return {one.name: getattr(self, one.name) for one in fields(PlanSettings)}
+        return {name: getattr(self, name) for name in field_names(PlanSettings)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +252,7 @@ class StagePolicy(PlanSettings):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlace:
+class ServerPlace(Struct, frozen=True, kw_only=True):
     """Where our server listens.
 
     Attributes:
@@ -268,7 +270,7 @@ class ServerPlace:
     address: str | None = None
     listen_address: str = "0.0.0.0"  # noqa: S104 -- routers reach us by any interface; tickets decide who gets what
     port: int | None = None
-    other_ports: Mapping[str, int] = field(default_factory=dict)
+    other_ports: Mapping[str, int] = struct_field(default_factory=dict)
     certificate: Path | None = None
     key: Path | None = None
     passive_ports: tuple[int, int] | None = None

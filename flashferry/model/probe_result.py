@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from flashferry.devices.session import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
@@ -15,8 +15,7 @@ from tasks.connectivity import ConnectivityReport
 from tasks.copy import CopyReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Arm(Struct, frozen=True, kw_only=True):
     """One timed copy to `null:`, with the device's own settings or tuned.
 
     Attributes:
@@ -51,8 +50,7 @@ class Arm:
         return None if self.too_short else self.steady_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportArm:
+class TransportArm(Struct, frozen=True, kw_only=True):
     """A timed, tuned copy to `null:` by one of several transports.
 
     Attributes:
@@ -73,8 +71,7 @@ class TransportArm:
     is_best: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """Result of a speed test: with and without tuning, or by transport.
 
     Attributes:
@@ -131,8 +128,7 @@ def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connectivity:
+class Connectivity(Struct, frozen=True, kw_only=True):
     """Whether a device can copy a file from us.
 
     Attributes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, replace
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.core.redaction import masked
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable, Stopped
 from flashferry.fileserver import TransferRecord
 from flashferry.images.image import Image
@@ -35,8 +37,7 @@ LEAST_S = 2.0
 """Clocks disagree if they differ by more than both."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class Clocks(Struct, frozen=True, kw_only=True):
     """Duration of a copy in seconds by three clocks; None if unknown.
 
     They measure different intervals: the device's line from opening to closing its file, flash writing included; the
@@ -81,8 +82,7 @@ def _differ(one_s: float, other_s: float) -> bool:
     return apart_s > LEAST_S and apart_s > SHARE * max(one_s, other_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why a device failed or was refused.
 
     Attributes:
@@ -104,8 +104,7 @@ class Failure:
     cause: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportTried:
+class TransportTried(Struct, frozen=True, kw_only=True):
     """A transport by which no byte arrived, so that the next one was tried.
 
     Attributes:
@@ -120,8 +119,7 @@ class TransportTried:
     kind: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRecord:
+class DeviceRecord(Struct, frozen=True, kw_only=True):
     """Result of one device.
 
     Attributes:
@@ -228,8 +226,7 @@ class DeviceRecord:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(Struct, frozen=True, kw_only=True):
     """Result of a run.
 
     Attributes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 KEY = "setting"
 """Key of a field's metadata."""
@@ -33,8 +35,7 @@ class AtService(StrEnum):
     START = "with the plan or at the start"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """Metadata of a setting.
 
     Attributes:

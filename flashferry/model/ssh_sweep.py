@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from flashferry.core.units import exact_rate
 from flashferry.tcp.verdict_rules import VerdictKind
@@ -59,8 +60,7 @@ DEVICE = "device"
 """Limit "device": its encryption, if another cipher is faster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
+class SweepOptions(Struct, frozen=True, kw_only=True):
     """Options of a sweep over SSH ciphers.
 
     Attributes:
@@ -74,8 +74,7 @@ class SweepOptions:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepCopy:
+class SweepCopy(Struct, frozen=True, kw_only=True):
     """One timed copy.
 
     Attributes:
@@ -90,8 +89,7 @@ class SweepCopy:
     verdict: VerdictKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepRow:
+class SweepRow(Struct, frozen=True, kw_only=True):
     """Result for one cipher or MAC.
 
     Attributes:
@@ -119,8 +117,7 @@ class SweepRow:
         return self.most_bytes_per_s / self.least_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshSweep:
+class SshSweep(Struct, frozen=True, kw_only=True):
     """Result of a sweep over a device's ciphers and MACs.
 
     Attributes:

@@ -10,8 +10,9 @@ label, tone and phase from here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class State(StrEnum):
@@ -151,8 +152,7 @@ class Outcome(StrEnum):
         return self.phase is Phase.DONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeRow:
+class OutcomeRow(Struct, frozen=True, kw_only=True):
     """Texts of an outcome.
 
     Attributes:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Literal, Protocol
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.setting import Subject, setting
@@ -159,8 +161,7 @@ class WaveMember(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveDevice:
+class WaveDevice(Struct, frozen=True, kw_only=True):
     """A device of a run without a plan; see `WaveMember`."""
 
     host: str
@@ -170,8 +171,7 @@ class WaveDevice:
     image: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wave:
+class Wave(Struct, frozen=True, kw_only=True):
     """A wave.
 
     Attributes:

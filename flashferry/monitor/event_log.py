@@ -15,13 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import redact_json
+from flashferry.core.values import field_names
 from flashferry.monitor.events import Event
 
 SCHEMA = "flashferry.event/1"
@@ -38,7 +38,7 @@ PROGRESS_LINES_PER_S = 50
 _CLOSE_S = 2.0
 _AGAIN_S = 1.0
 """Pause after a failed write to a file."""
-_FIELDS = tuple(field.name for field in fields(Event))
+_FIELDS = tuple(field_names(Event))
 
 Write = Callable[[bytes], None]
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from flashferry.core.files import reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """Progress of a copy, measured by the server.
 
     Attributes:
@@ -28,8 +27,7 @@ class Progress:
     rate_bytes_per_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferEnd:
+class TransferEnd(Struct, frozen=True, kw_only=True):
     """Result of a transfer, measured by the server.
 
     Attributes:
@@ -51,8 +49,7 @@ class TransferEnd:
     transport: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """An event.
 
     Attributes:
@@ -134,8 +131,7 @@ READ_BYTES = 1 << 20
 """Size of a read; a line has some hundred bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenEvent(Event):
+class WrittenEvent(Event, frozen=True, kw_only=True):
     """An event in a file.
 
     Attributes:
@@ -156,8 +152,7 @@ def event_of(line: bytes) -> WrittenEvent | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Lines(Struct, frozen=True, kw_only=True):
     """Whole lines of a file.
 
     Attributes:

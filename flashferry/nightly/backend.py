@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 
 class NodeState(StrEnum):
     """The state of a node, in Cisco Modeling Labs' words."""
@@ -19,8 +21,7 @@ class NodeState(StrEnum):
     STOPPED = "STOPPED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkCondition:
+class LinkCondition(Struct, frozen=True, kw_only=True):
     """The condition of a link.
 
     Attributes:
@@ -36,8 +37,7 @@ class LinkCondition:
     loss_percent: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedNode:
+class PlannedNode(Struct, frozen=True, kw_only=True):
     """A router of a planned lab.
 
     Attributes:
@@ -61,8 +61,7 @@ class PlannedNode:
     mark: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedLink:
+class PlannedLink(Struct, frozen=True, kw_only=True):
     """A link with a condition, and the labels of the routers reached through it."""
 
     label: str
@@ -88,8 +87,7 @@ class Topology:
     links: tuple[PlannedLink, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabNode:
+class LabNode(Struct, frozen=True, kw_only=True):
     """A node of a running lab, as the backend reports it.
 
     Attributes:
@@ -106,16 +104,14 @@ class LabNode:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningLab:
+class RunningLab(Struct, frozen=True, kw_only=True):
     """A lab on the backend."""
 
     lab_id: str
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
+class Preflight(Struct, frozen=True, kw_only=True):
     """The result of a successful preflight check.
 
     Attributes:
@@ -132,8 +128,7 @@ class Preflight:
     memory_free_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class Leftover(Struct, frozen=True, kw_only=True):
     """A lab whose title has our prefix.
 
     Attributes:
@@ -151,8 +146,7 @@ Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in total, many times a second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskFile:
+class DiskFile(Struct, frozen=True, kw_only=True):
     """A disk image on this host, with its SHA-256 in hexadecimal."""
 
     path: Path
@@ -160,8 +154,7 @@ class DiskFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UploadedImage:
+class UploadedImage(Struct, frozen=True, kw_only=True):
     """An image on the controller: the ID that topologies use, and the name of its file."""
 
     definition_id: str

@@ -6,11 +6,13 @@ and uploaded before the import. It is named after its content, so an image that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
 from flashferry.nightly.cml.backend import CmlBackend
@@ -18,8 +20,7 @@ from flashferry.nightly.cml.images import disk_file, image_of, with_image
 from flashferry.nightly.deadline import Deadline, StoppableClock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageChoice:
+class ImageChoice(Struct, frozen=True, kw_only=True):
     """The command-line options about the image under test.
 
     Attributes:
@@ -35,8 +36,7 @@ class ImageChoice:
     is_kept: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootImage:
+class BootImage(Struct, frozen=True, kw_only=True):
     """The checked choice: which nodes boot which image definition, or which disk image to upload."""
 
     node_definition: str

@@ -7,11 +7,12 @@ decides which labs may be removed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from socket import gethostname
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.value_description import counted
@@ -25,8 +26,7 @@ REAP_EACH_S = 300.0
 """Time limit for removing one leftover lab."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reaped:
+class Reaped(Struct, frozen=True, kw_only=True):
     """A leftover lab and what was done with it.
 
     Attributes:
@@ -42,8 +42,7 @@ class Reaped:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReapRules:
+class ReapRules(Struct, frozen=True, kw_only=True):
     """The rules by which leftover labs are removed.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
+
+from msgspec import Struct, field
 
 _POLL_S = 0.2
 
@@ -89,8 +90,7 @@ class StoppableClock:
         self._is_cleaning = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
+class Deadline(Struct, frozen=True, kw_only=True):
     """A moment on a clock's monotonic count by which something must end."""
 
     ends_at_s: float

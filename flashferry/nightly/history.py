@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode, stored_json
 from flashferry.nightly.night import Night, Rating, SeriesKey
@@ -23,8 +24,7 @@ READ_NIGHTS = 400
 """Nights that a series is searched for: a year, and those that were not comparable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Struct, frozen=True, kw_only=True):
     """A series over time: its nights, the oldest first, including those that are not comparable."""
 
     key: SeriesKey

@@ -12,14 +12,16 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from socket import gethostname
 
+from msgspec import Struct
+
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.state_folder import make_private_directory
+from flashferry.core.values import as_dict
 from flashferry.nightly.backend import Leftover
 from flashferry.nightly.night import Fault, NightFault
 from flashferry.store.reader import is_run_alive, lock_of, taken_lock
@@ -39,8 +41,7 @@ _EXPIRES = re.compile(r'(\\?")expires(\\?":)')
 _TITLE = re.compile(rf"{PREFIX}\d{{8}}T\d{{4}}-[0-9a-f]{{4}}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabNotes:
+class LabNotes(Struct, frozen=True, kw_only=True):
     """The notes on a night's lab.
 
     Attributes:
@@ -69,7 +70,7 @@ class LabNotes:
 
     def text(self) -> str:
         """Return the notes as JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(as_dict(self))
 
 
 def this_place() -> str:

@@ -7,10 +7,11 @@ once. So every failure has a `Fault`, and the gravest fault decides the exit cod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
+
+from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.model.exit_codes import ExitCode
@@ -138,8 +139,7 @@ _BY_SSH = "ssh"
 _DEFAULT_IMAGE = "-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesKey:
+class SeriesKey(Struct, frozen=True, kw_only=True):
     """Identify a series of measurements that is compared from night to night; its text is stored.
 
     Attributes:
@@ -183,8 +183,7 @@ class SeriesKey:
         return self.verb in {CONNECT, VERIFY}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredNode:
+class MeasuredNode(Struct, frozen=True, kw_only=True):
     """The router that was measured, with the name of its link's condition."""
 
     node: str
@@ -203,8 +202,7 @@ class MeasuredNode:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightCopy(MeasuredNode):
+class NightCopy(MeasuredNode, frozen=True, kw_only=True):
     """One timed copy, as the product's report has it.
 
     Attributes:
@@ -228,8 +226,7 @@ class NightCopy(MeasuredNode):
         return self.series(transport=self.transport, verb=self.verb if self.is_tuned else f"{self.verb}{AS_IS}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightFigure(MeasuredNode):
+class NightFigure(MeasuredNode, frozen=True, kw_only=True):
     """A figure besides copy rates: seconds of a login or a hash, or the number of configuration lines left."""
 
     what: Literal["connect", "verify", "lines left"]
@@ -241,8 +238,7 @@ class NightFigure(MeasuredNode):
         return self.series(transport=_BY_SSH, verb=self.what)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredLink:
+class MeasuredLink(Struct, frozen=True, kw_only=True):
     """A link of the lab: its condition as planned, as set, and as measured.
 
     Attributes:
@@ -262,8 +258,7 @@ class MeasuredLink:
     told: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightStep:
+class NightStep(Struct, frozen=True, kw_only=True):
     """A step of a night and its result.
 
     Attributes:
@@ -283,8 +278,7 @@ class NightStep:
     is_unrestored: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """The rating of one series tonight.
 
     Attributes:
@@ -306,8 +300,7 @@ class Judgement:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Night:
+class Night(Struct, frozen=True, kw_only=True):
     """A whole night.
 
     Attributes:

@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import Kind
 from flashferry.core.value_description import counted
@@ -30,8 +31,7 @@ Document = Mapping[str, Any]
 _UNRESTORED = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(Struct, frozen=True, kw_only=True):
     """A router's failure, as the product reports it."""
 
     host: str
@@ -209,8 +209,7 @@ _KEPT_TOO = ("FLASHFERRY_SSH_PORT", "FLASHFERRY_CERTIFICATE", "FLASHFERRY_KEY")
 _OTHERS = ("FLASHFERRY_", "CML_", "VIRL_", "VIRL2_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductRun:
+class ProductRun(Struct, frozen=True, kw_only=True):
     """The result of a command.
 
     Attributes:

@@ -22,10 +22,11 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.host_keys import HostKeys
@@ -51,8 +52,7 @@ _TCP_RETRY_S = 1.0
 _ECHO, _ECHO_REPLY = 8, 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pings:
+class Pings(Struct, frozen=True, kw_only=True):
     """The result of pings through a link.
 
     Attributes:
@@ -80,8 +80,7 @@ class Pings:
         return 100 * self.lost / self.sent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkFinding:
+class LinkFinding(Struct, frozen=True, kw_only=True):
     """Whether a link is as planned, and the finding in words."""
 
     is_as_planned: bool
@@ -216,16 +215,14 @@ LICENSED = ("csr1000v", "cat8000v")
 _THROUGHPUT = re.compile(r"current throughput level is\s+(?:(\d+)\s*kb(?:ps|/s)|(unthrottled))", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterState:
+class RouterState(Struct, frozen=True, kw_only=True):
     """The output of `show version`, and the licensed throughput in bit/s; None: unlimited or unknown."""
 
     version: str
     throughput_bps: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configurations:
+class Configurations(Struct, frozen=True, kw_only=True):
     """A router's running and startup configuration; never stored, because they contain secrets."""
 
     running: str

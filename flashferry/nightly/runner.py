@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.nightly.backend import Progress
 from flashferry.nightly.booting import ImageChoice, chosen
@@ -23,8 +24,7 @@ from flashferry.nightly.steps import NightParts, run_night
 from flashferry.nightly.topology.made import made_topology
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightResult:
+class NightResult(Struct, frozen=True, kw_only=True):
     """A finished night and its folder; None if the folder could not be written."""
 
     night: Night

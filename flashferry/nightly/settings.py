@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.night import StepName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightLimits:
+class NightLimits(Struct, frozen=True, kw_only=True):
     """Time limits in seconds.
 
     Attributes:
@@ -55,8 +57,7 @@ PRODUCT_STEPS = (
 """The steps that a description can leave out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightWork:
+class NightWork(Struct, frozen=True, kw_only=True):
     """What a night does.
 
     Attributes:
@@ -94,8 +95,7 @@ class NightWork:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightSettings(NightWork):
+class NightSettings(NightWork, frozen=True, kw_only=True):
     """What a night does, on which routers, and its time limits.
 
     Attributes:
@@ -103,5 +103,5 @@ class NightSettings(NightWork):
     """
 
     login: NodeLogin
-    inventory_data: Mapping[str, object] = field(default_factory=dict)
-    limits: NightLimits = field(default_factory=NightLimits)
+    inventory_data: Mapping[str, object] = struct_field(default_factory=dict)
+    limits: NightLimits = struct_field(default_factory=NightLimits)

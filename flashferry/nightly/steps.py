@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import scratch_folder
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.images.safe_open import checked_image
 from flashferry.nightly.backend import LabNode, NodeState, Preflight, Progress, RunningLab, Topology
 from flashferry.nightly.booting import BootedImage, BootImage
@@ -58,8 +60,7 @@ Files = Mapping[str, bytes]
 """Content of the files to keep, by name in the night's folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightParts:
+class NightParts(Struct, frozen=True, kw_only=True):
     """The parts of a night.
 
     Attributes:

@@ -7,11 +7,13 @@ red in every night.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
+
+from msgspec import Struct
 
 from flashferry.core.units import duration
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.nightly.night import LINES_LEFT, Fault, Judgement, Night, NightCopy, Rating, SeriesKey
 from flashferry.nightly.trend import (
     LEAST_NIGHTS,
@@ -50,8 +52,7 @@ _MOST_NAMED = 3
 """Series named in a sentence about a night; the report has all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Values:
+class _Values(Struct, frozen=True, kw_only=True):
     """A night's figures in one series; `copies` is empty if the figures are not rates."""
 
     key: SeriesKey

@@ -16,9 +16,10 @@ Croux, JASA 88, 1993).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
+
+from msgspec import Struct
 
 COPIES = 5
 """Copies of a series in a night, of which the median counts."""
@@ -56,8 +57,7 @@ class Course(StrEnum):
     NO_HISTORY = "no history"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """How a figure is compared with its past.
 
     Attributes:
@@ -78,8 +78,7 @@ SECONDS = Rule(least_share=0.25, least=1.0, is_more_better=False)
 """The rule for times of logins and hashes: few per night, and up to a quarter longer on a busy host."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastNight:
+class PastNight(Struct, frozen=True, kw_only=True):
     """The result of one series in an earlier, comparable night; `value` is the median of its figures."""
 
     value: float
@@ -87,8 +86,7 @@ class PastNight:
     is_within_thresholds: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
+class Band(Struct, frozen=True, kw_only=True):
     """The expected range of a figure: median and edges, from how many nights."""
 
     middle: float
@@ -97,8 +95,7 @@ class Band:
     nights: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
+class Trend(Struct, frozen=True, kw_only=True):
     """The result of comparing tonight with the band; `band` is None with too few nights."""
 
     course: Course

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+
+from flashferry.core.values import replace
 
 _ENTRY = re.compile(r"(?P<stamp>\S+Z) (?P<mark>[<>-]) ?(?P<text>.*)")
 
@@ -16,8 +19,7 @@ _END = re.compile(r"(?:\\r|\\n)+\Z")
 _PROMPT = re.compile(r".{1,120}[#>]\s*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(Struct, frozen=True, kw_only=True):
     """A command, the device's answer, and the next prompt.
 
     Attributes:
@@ -42,8 +44,7 @@ class Exchange:
         return "(config" in self.before and not self.command.startswith("do ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """A line of a session.
 
     Attributes:
@@ -61,8 +62,7 @@ class Entry:
     exchange: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """A session.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.pilot.exchanges import Exchange, Session
 from flashferry.tcp.syn import SynOptions
@@ -25,8 +26,7 @@ class Verdict(StrEnum):
     NOT_SEEN = "not seen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """What facts are checked against.
 
     Attributes:
@@ -49,8 +49,7 @@ class Evidence:
                     yield one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """A text that confirms or refutes a fact.
 
     Attributes:
@@ -62,8 +61,7 @@ class Seen:
     fits: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """An assumption of flashferry and its test doubles.
 
     Attributes:
@@ -81,8 +79,7 @@ class Fact:
     seen: Callable[[Evidence], Iterable[Seen]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A fact with its result.
 
     Attributes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
+from flashferry.core.values import replace
 from flashferry.devices.connection import ENABLE_SECRET
 from flashferry.pilot.anonymise import Anonymiser
 from flashferry.pilot.capture_set import captures, device_name, transcript

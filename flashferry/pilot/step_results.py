@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import ServerPlace
@@ -56,8 +57,7 @@ class Status(StrEnum):
     NOT_STARTED = "not started"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(Struct, frozen=True, kw_only=True):
     """Result of a step.
 
     Attributes:
@@ -73,8 +73,7 @@ class StepResult:
     code: ExitCode = ExitCode.OK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PilotOptions:
+class PilotOptions(Struct, frozen=True, kw_only=True):
     """Router and destination of a pilot.
 
     Attributes:
@@ -92,8 +91,7 @@ class PilotOptions:
     transport: str = AS_USUAL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PilotResult:
+class PilotResult(Struct, frozen=True, kw_only=True):
     """Result of a pilot.
 
     Attributes:

@@ -10,7 +10,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from flashferry.api.staging import stage
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.state_folder import scratch_folder
 from flashferry.core.units import megabytes, rate
+from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.policy import StagePolicy
 from flashferry.model.states import Restored

@@ -7,13 +7,13 @@ Devices through which others are reached go last, because their restart would cu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.model.waves import CANARY, Wave
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationMember:
+class ActivationMember(Struct, frozen=True, kw_only=True):
     """What decides about a device's round.
 
     Attributes:

@@ -6,9 +6,10 @@ There are two deadlines, of which the earlier counts: the run's (`--until`) and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+
+from msgspec import Struct
 
 from flashferry.core.errors import Kind
 from flashferry.core.units import rough_duration
@@ -27,8 +28,7 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
+class Deadline(Struct, frozen=True, kw_only=True):
     """The deadlines of a run. All times have a time zone.
 
     Attributes:

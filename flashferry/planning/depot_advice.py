@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.core.units import rough_duration, size
 from flashferry.model.fleet_plan import DepotAdvice, Savings, Supply
@@ -14,8 +15,7 @@ LEAST_SAVED_S = 60.0
 """A smaller gain does not justify a host."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Course(Struct, frozen=True, kw_only=True):
     """Result of a simulated run, or of one site alone.
 
     Attributes:

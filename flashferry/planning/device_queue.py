@@ -10,7 +10,8 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.model.limits import Limits
 
@@ -24,8 +25,7 @@ def checked_ahead(copies: int) -> int:
     return copies + _AHEAD + copies // 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedDevice:
+class QueuedDevice(Struct, frozen=True, kw_only=True):
     """A waiting device.
 
     Attributes:
@@ -38,8 +38,7 @@ class QueuedDevice:
     again_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Struct, frozen=True, kw_only=True):
     """Why a device, or any device, cannot start.
 
     Attributes:

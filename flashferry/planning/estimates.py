@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, field
+
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
 from flashferry.model.link_rates import copy_share
@@ -36,8 +38,7 @@ from inventory.transport_policy import AUTO
 from tasks.fetch_check import announce
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """Results of earlier runs.
 
     Attributes:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply
@@ -42,8 +43,7 @@ _ANY = Traits(platform=IOS.name, model="", version="")
 _LONG_COPY_S = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(Struct, frozen=True, kw_only=True):
     """What to plan.
 
     Attributes:
@@ -122,8 +122,7 @@ def plan_fleet(
     return replace(made, assumptions=(*made.assumptions, *more)) if more else made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Images:
+class _Images(Struct, frozen=True, kw_only=True):
     """The images of a plan, and their folders."""
 
     images: tuple[PlannedImage, ...]

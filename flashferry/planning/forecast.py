@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
 from flashferry.model.link_rates import STATED
 from flashferry.model.waves import Wave
@@ -25,8 +27,7 @@ from flashferry.planning.scenario import Estimate, LinkFacts, Scenario, Scenario
 from flashferry.planning.simulation import Timeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     """Forecast of a run.
 
     Attributes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of
@@ -34,8 +35,7 @@ from tasks.software_state import Mode, mode_of
 from templates.version import parse_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """Result of a device's check.
 
     Attributes:
@@ -61,8 +61,7 @@ class Found:
     is_added: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class Inspection(Struct, frozen=True, kw_only=True):
     """What the checks of all devices share.
 
     Attributes:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
+from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import identity_of, member_serials
@@ -31,8 +32,7 @@ from tasks.file_system import count_others
 from tasks.software_state import Mode, mode_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRecord:
+class CheckRecord(Struct, frozen=True, kw_only=True):
     """Result of a device's check.
 
     Attributes:

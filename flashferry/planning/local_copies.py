@@ -14,7 +14,8 @@ Hashing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ASSUMED_LAN_RATE_BPS = 100e6
 """Assumed rate of a site's LAN: the management port of an old router."""
@@ -38,8 +39,7 @@ ImageKey = tuple[str | None, int]
 """Name and size in bytes of an image."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
+class Sync(Struct, frozen=True, kw_only=True):
     """Copy of an image to a depot, in seconds after the start of the run.
 
     Attributes:

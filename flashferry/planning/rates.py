@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from flashferry.devices.platforms import platform_named
 from flashferry.devices.platforms.platform import Defaults
 from flashferry.planning.scenario import Rate
@@ -55,8 +57,7 @@ class Speeds:
         return self.own.get(subject.host, self.by_model.get(subject.model or ""))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """A device whose rates are estimated.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
@@ -38,8 +38,7 @@ _AT_A_TIME = 100
 """Devices checked at the same time; nearly all of the time is waiting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyRecord:
+class ReadyRecord(Struct, frozen=True, kw_only=True):
     """Readiness of one device.
 
     Attributes:
@@ -70,8 +69,7 @@ Raises ConfigInvalid where none is named for it.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class Asking(Struct, frozen=True, kw_only=True):
     """What the checks of all devices share.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import replace
 
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
 from flashferry.planning.scenario import Estimate, Scenario, ScenarioOutcome, play

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from flashferry.core.units import coarse_rate
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import MOST_WAIT_S, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s
@@ -33,8 +37,7 @@ A_DEPOT = "a depot"
 """Placeholder for a proposed depot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """Expected rate of a copy.
 
     Attributes:
@@ -62,8 +65,7 @@ FROM_A_NEIGHBOUR = Rate(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class Finish(Struct, frozen=True, kw_only=True):
     """What a device does after its restore, without using its link.
 
     Attributes:
@@ -90,8 +92,7 @@ class Finish:
         return size_bytes * (copying + self.hashes / hash_bytes_per_s + adding)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """A device to stage.
 
     Attributes:
@@ -122,7 +123,7 @@ class Estimate:
     is_hash_assumed: bool = False
     rtt_s: float
     transport: str = USUAL
-    finish: Finish = field(default_factory=Finish)
+    finish: Finish = struct_field(default_factory=Finish)
     lan_rate: Rate | None = None
     takes_part: bool = True
 
@@ -169,8 +170,7 @@ class Estimate:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkFacts:
+class LinkFacts(Struct, frozen=True, kw_only=True):
     """A link shared by copies.
 
     Attributes:
@@ -294,8 +294,7 @@ class Scenario:
         return self.limits.of_site(self.links[link].max_copies)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioOutcome:
+class ScenarioOutcome(Struct, frozen=True, kw_only=True):
     """A simulated scenario.
 
     Attributes:
@@ -311,8 +310,8 @@ class ScenarioOutcome:
     run: Simulated
     shut: tuple[str, ...]
     late: tuple[str, ...]
-    pulls: Mapping[str, Supply] = field(default_factory=dict)
-    syncs: Mapping[str, Mapping[ImageKey, Sync]] = field(default_factory=dict)
+    pulls: Mapping[str, Supply] = struct_field(default_factory=dict)
+    syncs: Mapping[str, Mapping[ImageKey, Sync]] = struct_field(default_factory=dict)
 
     def carried_bytes(self, link: str) -> int:
         """Return the bytes over a link, those to its depot included."""

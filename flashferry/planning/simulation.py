@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
+from msgspec import Struct
+
 from flashferry.model.limits import MOST, Limits
 from flashferry.planning.device_queue import checked_ahead
 from flashferry.planning.neighbour_tree import degree_for
@@ -30,8 +32,7 @@ SETUP_S, SETUP_ROUND_TRIPS = cost(CostPhase.SET_UP)
 RESTORE_S, RESTORE_ROUND_TRIPS = cost(CostPhase.RESTORE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A device to stage.
 
     Attributes:
@@ -67,8 +68,7 @@ class Job:
         return self.over or self.site
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(Struct, frozen=True, kw_only=True):
     """A site's link: payload cap (infinite for none), concurrent copies, and opening in seconds."""
 
     cap_bytes_per_s: float
@@ -76,8 +76,7 @@ class Link:
     opens_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
+class Timeline(Struct, frozen=True, kw_only=True):
     """A device's times, in seconds after the start of the run.
 
     Attributes:
@@ -99,8 +98,7 @@ class Timeline:
     ends_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkUse:
+class LinkUse(Struct, frozen=True, kw_only=True):
     """Use of a link: bytes, most concurrent copies, seconds with a copy, and its times."""
 
     carried_bytes: int
@@ -112,8 +110,7 @@ class LinkUse:
     ends_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class Simulated(Struct, frozen=True, kw_only=True):
     """A simulated run: timelines by host, links by key, ends of the waves and of the run."""
 
     devices: Mapping[str, Timeline]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
+
 from flashferry.core.codec import decode, to_json
 from flashferry.core.redaction import json_text, redact_json
+from flashferry.core.values import field_names
 from flashferry.reports.model import SCHEMA, Report
 from flashferry.tcp.sample import Sample
 
@@ -61,7 +63,7 @@ def _kind(hint: Any, definitions: dict[str, Any], forms: Forms) -> dict[str, Any
         return {"type": "array", "items": _kind(get_args(hint)[0], definitions, forms)}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"enum": [member.value for member in hint]}
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and field_names(hint):
         _object(hint, definitions, forms)
         return {"$ref": f"#/$defs/{hint.__name__}"}
     raise TypeError(f"no schema for {hint!r}")
@@ -79,8 +81,7 @@ def _object(model: type, definitions: dict[str, Any], forms: Forms) -> None:
     definitions[model.__name__] = made
     hints, meanings = get_type_hints(model), _meanings(model)
     properties = {
-        field.name: _kind(hints[field.name], definitions, forms) | _described(meanings.get(field.name))
-        for field in fields(model)
+        name: _kind(hints[name], definitions, forms) | _described(meanings.get(name)) for name in field_names(model)
     }
     made |= {
         "description": " ".join((inspect.getdoc(model) or "").split("Attributes:")[0].split()),
@@ -103,8 +104,7 @@ def _meanings(model: type) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """A reading of TCP_INFO on our server.
 
     Attributes:

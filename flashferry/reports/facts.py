@@ -7,8 +7,9 @@ field of `DeviceReport`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import Node
@@ -17,8 +18,7 @@ _AGAINST = ("not met", "unknown")
 """Values of `tasks.readiness.Met`, repeated here (start time): reports must not load device modules."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberReport:
+class MemberReport(Struct, frozen=True, kw_only=True):
     """The image on another member of the device.
 
     Attributes:
@@ -36,8 +36,7 @@ class MemberReport:
     was_there: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionReport:
+class DistributionReport(Struct, frozen=True, kw_only=True):
     """The image on the device's other members.
 
     Attributes:
@@ -58,8 +57,7 @@ class DistributionReport:
         return f"each copy proven there: {', '.join(one.path for one in self.copies)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddedReport:
+class AddedReport(Struct, frozen=True, kw_only=True):
     """Result of `install add`.
 
     Attributes:
@@ -84,8 +82,7 @@ class AddedReport:
         return f"{self.outcome}: {self.version or 'version not known'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadManReport:
+class DeadManReport(Struct, frozen=True, kw_only=True):
     """The applet by which a device restores its lines itself if the run does not return (`--dead-man`).
 
     Attributes:
@@ -115,8 +112,7 @@ class DeadManReport:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadinessReport:
+class ReadinessReport(Struct, frozen=True, kw_only=True):
     """Whether the device is ready to boot the image.
 
     Attributes:
@@ -137,8 +133,7 @@ class ReadinessReport:
         return f"ready to boot the image: {'; '.join((self.verdict, *self.in_the_way))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationReport:
+class ActivationReport(Struct, frozen=True, kw_only=True):
     """Result of the restart into the image.
 
     Attributes:
@@ -171,8 +166,7 @@ class ActivationReport:
         return "; lacking: ".join((self.headline, *self.lacks))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactKind:
+class FactKind(Struct, frozen=True, kw_only=True):
     """A kind of fact.
 
     Attributes:
@@ -185,8 +179,7 @@ class FactKind:
     read: Callable[[Node], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """Heading and sentence of a fact about a device."""
 
     heading: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
+
+from msgspec import Struct
 
 from flashferry.core.value_description import counted
 from flashferry.reports.words import rates
@@ -27,8 +28,7 @@ _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """An axis from 0 to its last tick.
 
     Attributes:
@@ -156,8 +156,7 @@ class Stroke(StrEnum):
     DOTTED = "c"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """A line: points of seconds and a value in base units.
 
     Attributes:
@@ -179,8 +178,7 @@ class Line:
         return tuple(value for place, (_, value) in enumerate(self.points) if place not in self.gaps)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(Struct, frozen=True, kw_only=True):
     """A graph.
 
     Attributes:
@@ -213,8 +211,7 @@ class Graph:
         return f"{self.title} {length}. {shown}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """A rate limit of a transfer.
 
     Attributes:

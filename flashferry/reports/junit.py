@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from xml.etree import ElementTree as ET
+
+from msgspec import Struct
 
 from flashferry.core.redaction import sanitize_record
 from flashferry.planning.readiness import ReadyRecord
@@ -21,8 +22,7 @@ _ELEMENTS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "s
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JunitCase:
+class JunitCase(Struct, frozen=True, kw_only=True):
     """A test case.
 
     Attributes:
@@ -45,8 +45,7 @@ class JunitCase:
     account: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JunitSuite:
+class JunitSuite(Struct, frozen=True, kw_only=True):
     """A suite of test cases.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.model.states import ACCEPTED_LABEL, FOREIGN_LABEL, LEFT, Outcome, Phase, RunState
 from flashferry.reports.facts import (
@@ -63,8 +64,7 @@ class Proof(StrEnum):
         return FOREIGN_LABEL if self is Proof.FOREIGN else self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
+class Speed(Struct, frozen=True, kw_only=True):
     """A measured payload rate.
 
     Attributes:
@@ -78,8 +78,7 @@ class Speed:
     to_flash: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictReport:
+class VerdictReport(Struct, frozen=True, kw_only=True):
     """What limited a transfer; `share` is the part of the duration for which it did, 0 to 1."""
 
     kind: str
@@ -89,16 +88,14 @@ class VerdictReport:
     advice: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportTriedReport:
+class TransportTriedReport(Struct, frozen=True, kw_only=True):
     """A transport by which no byte arrived, and why."""
 
     transport: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportComparedReport:
+class TransportComparedReport(Struct, frozen=True, kw_only=True):
     """A transport of a speed test that compares several.
 
     Attributes:
@@ -116,8 +113,7 @@ class TransportComparedReport:
     is_best: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferReport:
+class TransferReport(Struct, frozen=True, kw_only=True):
     """One transfer, as our server recorded it.
 
     Attributes:
@@ -159,8 +155,7 @@ class TransferReport:
     transport: str = USUAL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineReport:
+class LineReport(Struct, frozen=True, kw_only=True):
     """A configuration line that was set for the copy; `before` and `after` are null if the line was absent."""
 
     ours: str
@@ -169,8 +164,7 @@ class LineReport:
     is_as_before: bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
+class RestoreReport(Struct, frozen=True, kw_only=True):
     """Proof that the configuration is restored.
 
     Attributes:
@@ -218,16 +212,14 @@ class RestoreReport:
         return ACCEPTED_LABEL if self.is_accepted else self.proof.label
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTime:
+class StepTime(Struct, frozen=True, kw_only=True):
     """Duration of a step, repetitions included."""
 
     step: str
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptReport:
+class AttemptReport(Struct, frozen=True, kw_only=True):
     """An earlier attempt in the same run."""
 
     outcome: str
@@ -255,8 +247,7 @@ class Severity(StrEnum):
     GOOD = "good"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceReport:
+class DeviceReport(Struct, frozen=True, kw_only=True):
     """One device of a run.
 
     Attributes:
@@ -361,16 +352,14 @@ class DeviceReport:
         return self.tuned or self.untuned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Struct, frozen=True, kw_only=True):
     """Number of devices with a word."""
 
     word: str
     devices: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteReport:
+class SiteReport(Struct, frozen=True, kw_only=True):
     """The devices of a site, which share a link; `name` is null for devices without a site.
 
     Attributes:
@@ -398,8 +387,7 @@ class SiteReport:
     link_bytes_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """Figures of the run.
 
     Attributes:
@@ -427,8 +415,7 @@ class Summary:
     saved_devices: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageReport:
+class ImageReport(Struct, frozen=True, kw_only=True):
     """An image of the run; size and digest are null if no record has them."""
 
     name: str
@@ -437,8 +424,7 @@ class ImageReport:
     devices: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """The report of a run.
 
     Attributes:

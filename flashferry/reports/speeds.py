@@ -10,8 +10,9 @@ device still writes its receive buffer, which with megabytes of window and slow 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.core.json_access import Node
 from flashferry.reports.model import Speed, TransferReport, TransportComparedReport
@@ -53,8 +54,7 @@ def _speed(one: Measurement) -> Speed:
 DELIVERED = "delivered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
+class Speeds(Struct, frozen=True, kw_only=True):
     """Speeds of a device, see `DeviceReport`; `note` is why nothing can be compared, or empty."""
 
     as_is: Speed | None = None

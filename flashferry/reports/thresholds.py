@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Outcome, Phase
@@ -25,8 +26,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Struct, frozen=True, kw_only=True):
     """A check of one device; `message` states what was expected and found, with units."""
 
     name: str
@@ -34,16 +34,14 @@ class Check:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
+class Threshold(Struct, frozen=True, kw_only=True):
     """A threshold: one of THRESHOLDS, and its limit."""
 
     name: str
     limit: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     """A kind of threshold: its text with the limit, its check of a device, and whether it is a share."""
 
     wants: Callable[[float], str]

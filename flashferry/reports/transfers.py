@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from flashferry.core.json_access import Node
 from flashferry.reports.model import TransferReport, VerdictReport
@@ -14,7 +15,7 @@ from inventory.transport_policy import USUAL
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredTransfer
 
-_COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None and field.name != "sack")
+_COUNTERS = tuple(one.name for one in msgspec.structs.fields(Sample) if one.default is None and one.name != "sack")
 """Fields that a kernel may not report."""
 
 

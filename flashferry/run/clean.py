@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import FlashferryError
+from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import DeviceRefused, Interrupted, Stopped
 from flashferry.devices.identity import member_serials
@@ -27,8 +28,7 @@ from inventory.host_view import HostView, view
 from tasks.clean import STEP, OldFile, RemovableImages, delete_old, find_old_images
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanRecord:
+class CleanRecord(Struct, frozen=True, kw_only=True):
     """The result for one device.
 
     Attributes:
@@ -55,8 +55,7 @@ Confirm = Callable[[str, RemovableImages], bool]
 """Returns whether all files found on a device may be deleted. Called for one device after the other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaning:
+class Cleaning(Struct, frozen=True, kw_only=True):
     """The settings that all devices share.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerClient
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(Struct, frozen=True, kw_only=True):
     """What a device's run needs from outside; most values are shared by all devices, some are the device's own.
 
     Attributes:

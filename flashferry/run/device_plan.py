@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
 from flashferry.images.image import Digests
@@ -29,8 +30,7 @@ from tasks.verify import commands_for
 _STAND_IN = Ticket(ticket_id="", username="x" * 8, password="x" * 16, image_name="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevicePlan:
+class DevicePlan(Struct, frozen=True, kw_only=True):
     """What will be done to a device.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from nornir.core.task import Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.connection import remark
 from flashferry.model.record import DeviceRecord, sentence_of

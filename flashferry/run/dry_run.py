@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
+from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.doubts import Doubted
 from flashferry.model.link_rates import LinkRate, LinkRates
@@ -38,8 +39,7 @@ from tasks.run_marker import local_owner, mark_line
 from tasks.software_state import Mode, mode_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRecord:
+class DryRecord(Struct, frozen=True, kw_only=True):
     """What a run would do to one device.
 
     Attributes:

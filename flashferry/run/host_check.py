@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
@@ -37,8 +38,7 @@ RECOMMENDED_SEND_BUFFER_BYTES = 4_000_000
 """100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps what was sent until it is acknowledged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing that this host grants or not.
 
     Attributes:

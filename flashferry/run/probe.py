@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.units import exact_rate, rough_megabytes
+from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,
@@ -70,8 +72,7 @@ SAMPLE_INTERVAL_S = 0.25
 """A speed test is short, and a verdict needs several readings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedTestOptions:
+class SpeedTestOptions(Struct, frozen=True, kw_only=True):
     """What a speed test measures.
 
     Attributes:

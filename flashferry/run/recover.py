@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+from msgspec import Struct, field
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
@@ -45,8 +45,7 @@ PATIENCE_S = 900.0
 RETRY_EVERY_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryRecord:
+class RecoveryRecord(Struct, frozen=True, kw_only=True):
     """The result of recovery for one device.
 
     Attributes:
@@ -136,8 +135,7 @@ def recover(
         return (*damaged, *_recover_all(nornir, devices, job))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class _Job(Struct, frozen=True, kw_only=True):
     """The settings that all devices of a recovery share."""
 
     journal: Journal

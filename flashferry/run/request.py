@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
@@ -19,8 +20,7 @@ from flashferry.store.journal import NewDevice
 from flashferry.transports.transport_selection import NotServed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True, kw_only=True):
     """How a run is to be done.
 
     Attributes:
@@ -42,8 +42,7 @@ class RunOptions:
     not_served: NotServed | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRequest:
+class FleetRequest(Struct, frozen=True, kw_only=True):
     """Which devices get which image, in which order.
 
     Attributes:
@@ -92,8 +91,7 @@ class FleetRequest:
         return tuple(dict.fromkeys(self.images.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class Resumed(Struct, frozen=True, kw_only=True):
     """A run that is resumed.
 
     Attributes:
@@ -115,8 +113,7 @@ class Resumed:
 SCHEMA = "flashferry.request/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRequest:
+class KeptRequest(Struct, frozen=True, kw_only=True):
     """A run's request as read from the journal.
 
     Attributes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.core.values import replace
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.images.image import PlannedImage

@@ -7,14 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
 from nornir.core import Nornir
 from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
@@ -40,8 +41,7 @@ DeviceTask = Callable[[Task, RunContext], Result]
 _FAILED = frozenset(one for one in Outcome if one.phase is Phase.FAILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class Fleet(Struct, frozen=True, kw_only=True):
     """What a run knows of its devices before it starts.
 
     Attributes:

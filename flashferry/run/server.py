@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, socket_of
 from flashferry.fileserver import (

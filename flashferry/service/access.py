@@ -7,9 +7,9 @@ plan's maker cannot approve it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from fastapi import APIRouter
+from msgspec import Struct
 
 from flashferry.service.principal import ANY_ROLE, Role
 
@@ -21,8 +21,7 @@ _FORM_BYTES = 2**16
 """What a form has besides a plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """Who may call a route.
 
     Attributes:

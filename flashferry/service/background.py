@@ -11,11 +11,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.redaction import masked
+from flashferry.core.values import replace
 from flashferry.service.service import Service
 
 _LOG = logging.getLogger("flashferry.service.background")
@@ -25,8 +27,7 @@ _STUCK_S = 120.0
 _STUCK_INTERVALS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeriodicTask:
+class PeriodicTask(Struct, frozen=True, kw_only=True):
     """A function that is called periodically.
 
     Attributes:
@@ -39,8 +40,7 @@ class PeriodicTask:
     run: Callable[[Service], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskState:
+class TaskState(Struct, frozen=True, kw_only=True):
     """State of a periodic task; `is_stuck` if the current call takes far longer than the interval."""
 
     name: str

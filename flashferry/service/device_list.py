@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from flashferry.model.states import NOT_RESTORED, Phase, State, label_of, phase_of
 from flashferry.service.jobs.results import Finding, newest_findings, readiness_words
@@ -23,8 +24,7 @@ NEVER_CHECKED = "never checked"
 _NOTHING = Finding(word="", tone="quiet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedDevice:
+class ListedDevice(Struct, frozen=True, kw_only=True):
     """A device with the latest findings on it.
 
     Attributes:
@@ -55,8 +55,7 @@ class ListedDevice:
         return self.copy.bytes_per_s if self.copy is not None and self.copy.counts else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceList:
+class DeviceList(Struct, frozen=True, kw_only=True):
     """The devices that a caller may see; `trouble` says why inventory devices are missing, empty if none are."""
 
     devices: tuple[ListedDevice, ...]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from flashferry.core.values import replace
 
 Row = TypeVar("Row")
 PAGE_ROWS = 100
 """Rows of a table on a page."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing(Generic[Row]):
+class Listing(Struct, Generic[Row], frozen=True, kw_only=True):
     """One page of a table.
 
     Attributes:

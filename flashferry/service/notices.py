@@ -10,9 +10,10 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.core.redaction import redact_json
 from flashferry.service.service import Service
@@ -67,8 +68,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Struct, frozen=True, kw_only=True):
     """A notice.
 
     Attributes:

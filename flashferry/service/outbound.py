@@ -15,9 +15,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
+
+from msgspec import Struct
 
 from flashferry.core.redaction import sanitize
 from flashferry.service.errors import ServiceError, Unavailable
@@ -96,8 +97,7 @@ def _shut_down(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
+class HttpAnswer(Struct, frozen=True, kw_only=True):
     """Answer of an HTTP server.
 
     Attributes:
@@ -109,8 +109,7 @@ class HttpAnswer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True, kw_only=True):
     """An HTTP request; `form` replaces `content`."""
 
     method: str
@@ -208,8 +207,7 @@ def json_object(body: bytes) -> dict[str, object]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True, kw_only=True):
     """Work that waits for a thread, its result, and the share that its limits are counted by."""
 
     done: Future[object]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 EVERYWHERE = "*"
 """Instead of a site: all of them, future ones too, and what has none."""
@@ -37,8 +38,7 @@ class Via(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """A role at a site; `*`: at all sites."""
 
     role: Role
@@ -51,8 +51,7 @@ class Grant:
         return other if self.site == EVERYWHERE else self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(Struct, frozen=True, kw_only=True):
     """A caller; `address` is empty if unknown."""
 
     name: str

@@ -7,10 +7,12 @@ sites; so does steering, with the role at each.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.states import NOT_DONE, RunState, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
@@ -38,8 +40,7 @@ def sites_of_run(run: StoredRun | RunStatus) -> tuple[str, ...]:
     return tuple(sorted({device.site or "" for device in run.devices})) or ("",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenRun:
+class SeenRun(Struct, frozen=True, kw_only=True):
     """A run limited to the caller's sites, and the whole run, whose sites decide on steering."""
 
     run: StoredRun

@@ -19,7 +19,6 @@ import socket
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from fastapi import FastAPI
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
+from flashferry.core.values import replace
 from flashferry.service import reminders
 from flashferry.service.app import build_app
 from flashferry.service.audit import reading

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
 from inventory.selection import SAMPLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretFrom:
+class SecretFrom(Struct, frozen=True, kw_only=True):
     """Source of a secret; configuration and database hold none.
 
     Attributes:
@@ -25,16 +25,14 @@ class SecretFrom:
     credential: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookSettings:
+class HookSettings(Struct, frozen=True, kw_only=True):
     """Secret of a hook, and certificates (PEM) to trust for its receiver; None: the system's."""
 
     secret: SecretFrom = field(default_factory=SecretFrom)
     ca: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MailSettings:
+class MailSettings(Struct, frozen=True, kw_only=True):
     """Mail server."""
 
     host: str
@@ -45,8 +43,7 @@ class MailSettings:
     secret: SecretFrom = field(default_factory=SecretFrom)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OidcSettings:
+class OidcSettings(Struct, frozen=True, kw_only=True):
     """OpenID Connect provider."""
 
     issuer: str
@@ -56,8 +53,7 @@ class OidcSettings:
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxySettings:
+class ProxySettings(Struct, frozen=True, kw_only=True):
     """Reverse proxies, and which of their headers are trusted."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -66,8 +62,7 @@ class ProxySettings:
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleSettings:
+class PeopleSettings(Struct, frozen=True, kw_only=True):
     """Local accounts, tokens, and limits on password guessing."""
 
     least_password: int = 12
@@ -81,8 +76,7 @@ class PeopleSettings:
     token_s: float = 366 * 86400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+class RunSettings(Struct, frozen=True, kw_only=True):
     """Inventory, images and options of runs."""
 
     inventory: str | None = None
@@ -104,8 +98,7 @@ class RunSettings:
         return f"the inventory {self.inventory} does not exist, so jobs on devices will fail: see [runs]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSettings:
+class ImageSettings(Struct, frozen=True, kw_only=True):
     """Image store."""
 
     most_bytes: int = 8 * 10**9
@@ -113,16 +106,14 @@ class ImageSettings:
     vendor_certificates: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsSettings:
+class MetricsSettings(Struct, frozen=True, kw_only=True):
     """Networks that can scrape without a token, and the folder of backups (None: not watched)."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     backups: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True, kw_only=True):
     """Log file (None: standard error), JSON lines, and whether requests are logged."""
 
     file: Path | None = None
@@ -130,8 +121,7 @@ class LogSettings:
     has_access: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
+class ServiceSettings(Struct, frozen=True, kw_only=True):
     """All settings of the service."""
 
     address: str = "127.0.0.1"

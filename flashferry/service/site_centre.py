@@ -6,10 +6,12 @@ Settings are in `sites.toml`; `flashferry sites listen` and `stage --sites` writ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import Sites, sites_of
 from flashferry.service.service import Service
@@ -22,16 +24,14 @@ STOPPED = "it was stopped for a reason that concerns other sites, too"
 """Shown to callers of some sites: the real reason may name a device of another."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenSiteRun:
+class SeenSiteRun(Struct, frozen=True, kw_only=True):
     """A run across sites, limited to the caller's, and its devices that ended without proof of a restore."""
 
     run: RunOverview
     unrestored: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CentreSeen:
+class CentreSeen(Struct, frozen=True, kw_only=True):
     """The centre, limited to the caller's sites.
 
     Attributes:

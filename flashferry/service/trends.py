@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from flashferry.reports.graphs import Graph, Line, Stroke, named_axis, rate_axis
 from flashferry.store.measurements import Measurement
@@ -19,8 +20,7 @@ MOST_COPIES = 60
 """Latest copies in a device's graph."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteSpeeds:
+class SiteSpeeds(Struct, frozen=True, kw_only=True):
     """Copies to flash at a site: number of devices and copies, median speeds tuned and untuned, most frequent limit."""
 
     site: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret
@@ -21,8 +22,7 @@ _SCHEMES = {"redis": False, "rediss": True, "amqp": False, "amqps": True, "memor
 """Schemes of a broker's URL, and whether they use TLS; `memory://localhost` is for tests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
+class BrokerSettings(Struct, frozen=True, kw_only=True):
     """A broker's address, login and TLS settings.
 
     Attributes:

@@ -12,7 +12,6 @@ import binascii
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading, sync_folder
@@ -37,8 +37,7 @@ _OURS = "key"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicKey:
+class PublicKey(Struct, frozen=True, kw_only=True):
     """A key that verifies signatures; `raw` are its 32 bytes."""
 
     raw: bytes

@@ -5,11 +5,12 @@ The centre's `sites.toml` has the same `[broker]`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_new
@@ -40,8 +41,7 @@ TEMPLATE = "agent_template.toml"
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSettings:
+class SourceSettings(Struct, frozen=True, kw_only=True):
     """Where the agent gets plans and images.
 
     Attributes:
@@ -59,8 +59,7 @@ class SourceSettings:
     is_plain_allowed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRuns:
+class AgentRuns(Struct, frozen=True, kw_only=True):
     """How an agent carries out its orders.
 
     Attributes:
@@ -78,8 +77,7 @@ class AgentRuns:
     clock_differs_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+class AgentSettings(Struct, frozen=True, kw_only=True):
     """An agent's settings.
 
     Attributes:

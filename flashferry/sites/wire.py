@@ -15,13 +15,15 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
+from msgspec import Struct, field
+
 from flashferry.core.codec import CodecError, decode_exactly, encode
 from flashferry.core.errors import FlashferryError, Kind
+from flashferry.core.values import field_names
 from flashferry.sites.keys import PrivateKey, PublicKey
 
 ENVELOPE_SCHEMA = "flashferry.signed/1"
@@ -90,8 +92,7 @@ class WireError(FlashferryError):
     advice: ClassVar[str | None] = "Check that both ends are of one release and have each other's public key"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(Struct, frozen=True, kw_only=True):
     """A job for an agent.
 
     Attributes:
@@ -138,8 +139,7 @@ class Order:
         _check_release(self.release)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(Struct, frozen=True, kw_only=True):
     """A report of an agent.
 
     Attributes:
@@ -339,7 +339,7 @@ def _decoded(kind: type[T], content: Mapping[str, Any]) -> T:
 
 
 def _names(kind: Any) -> set[str]:
-    return set(kind.__dataclass_fields__)
+    return set(field_names(kind))
 
 
 def _check_word(key: str, value: str) -> None:

@@ -5,15 +5,14 @@ For information only: `depot probe --show` prints them, and `--write` writes the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from flashferry.store.kept_file import KeptFile, KeptForm
 
 FILE = "bulk_paths.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkPath:
+class BulkPath(Struct, frozen=True, kw_only=True):
     """Result of a probe of a path.
 
     Attributes:

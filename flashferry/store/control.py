@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
@@ -12,8 +13,7 @@ from flashferry.store.stored_run import StoredRun
 from flashferry.store.tables import RunRow, run_row, waiting_runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRequest:
+class ControlRequest(Struct, frozen=True, kw_only=True):
     """What operators requested of a run, which polls it about once a second.
 
     Attributes:

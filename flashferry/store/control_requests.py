@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.store.tables import SteerRow
 
@@ -17,8 +18,7 @@ class SteerKind(StrEnum):
     APPROVE = "approve"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(Struct, frozen=True, kw_only=True):
     """Who makes a request.
 
     Attributes:
@@ -32,8 +32,7 @@ class Asker:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteerRequest:
+class SteerRequest(Struct, frozen=True, kw_only=True):
     """A stored request to steer a run.
 
     Attributes:
@@ -58,8 +57,7 @@ class SteerRequest:
         return cls(at=row.at, what=row.what, wave=row.wave, actor=row.actor, via=row.via, reason=row.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Where a run comes from.
 
     Attributes:

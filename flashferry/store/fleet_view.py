@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.json_access import Node, parsed
 from flashferry.store.reader import reading
 from flashferry.store.tables import RecordRow, newest_devices, runs_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownDevice:
+class KnownDevice(Struct, frozen=True, kw_only=True):
     """A device in a run.
 
     Attributes:

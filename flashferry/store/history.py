@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from flashferry.core.units import rate
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.store.measurements import DELIVERED, Measurement, ProbeWord, age, read_rows
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
@@ -20,8 +22,7 @@ from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.transport_policy import CLEAR_TEXT, USUAL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(Struct, frozen=True, kw_only=True):
     """Expected rate of a copy to flash: size over the whole duration.
 
     Attributes:

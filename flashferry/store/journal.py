@@ -7,17 +7,20 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+from msgspec import Struct
 
 from flashferry.core.codec import stored_json, to_json
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import masked
 from flashferry.core.state_folder import lock, make_private_directory, open_private, sweep
+from flashferry.core.values import as_dict, field_names, replace
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.activation import Activation
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
@@ -270,8 +273,7 @@ UPDATE_DEVICE = (
 """A held device keeps its address, by which recovery reaches it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDevice:
+class NewDevice(Struct, frozen=True, kw_only=True):
     """A device to be added to a run.
 
     Attributes:
@@ -336,7 +338,7 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
 Key = tuple[str, str, str, str]
 """Run, host, ticket and time of a transfer."""
 
-_COLUMNS = tuple(field.name for field in fields(SampledRow))
+_COLUMNS = tuple(field_names(SampledRow))
 
 _INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 -- our own words
 
@@ -693,7 +695,7 @@ class Journal(JournalRuns):
     def _leased(self) -> list[LeasedDevice | DamagedEntry]:
         """Return the leases by their rows, and by the lease files if there is no readable row."""
         rows = self._read(lease_rows)
-        found = {(row.run_id, row.host): leased_device(asdict(row), is_sound=bool(row.is_sound)) for row in rows}
+        found = {(row.run_id, row.host): leased_device(as_dict(row), is_sound=bool(row.is_sound)) for row in rows}
         for file in self._files.read():
             key = (file.entry.run_id, file.entry.host)
             known = found.get(key)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid, reason_of
@@ -18,8 +19,7 @@ from flashferry.core.files import write_whole
 Kept = TypeVar("Kept")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptForm:
+class KeptForm(Struct, frozen=True, kw_only=True):
     """Format of such a file.
 
     Attributes:

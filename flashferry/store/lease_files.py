@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from flashferry.core.files import sync_folder, write_whole
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
@@ -46,8 +47,7 @@ _NUMBER = "file"
 _Mark = tuple[int, int, int, int] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseFile:
+class LeaseFile(Struct, frozen=True, kw_only=True):
     """A lease by its file.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.identity import Identity, is_same
@@ -21,8 +22,7 @@ from flashferry.store.tables import DeviceRow, held_devices
 from inventory.host_view import HostView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """A device that a run holds, or left unrestored.
 
     Attributes:

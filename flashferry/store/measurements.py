@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from flashferry.core.units import rate
 from flashferry.core.value_description import counted
 from flashferry.store.reader import reading
@@ -46,8 +48,7 @@ _LIKE_S = 30.0
 _DONE = {STAGE: "staged", PROBE_AS_IS: "probed as it is", PROBE_TUNED: "probed tuned"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Struct, frozen=True, kw_only=True):
     """One timed copy.
 
     Attributes:
@@ -152,8 +153,7 @@ def age(at: str, now: datetime) -> str:
     return "just now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeWord:
+class ProbeWord(Struct, frozen=True, kw_only=True):
     """Result of a device's last speed test on the use of tuning; `at` is ISO 8601, UTC."""
 
     at: str

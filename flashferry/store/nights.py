@@ -9,11 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
+from flashferry.core.values import field_names
 from flashferry.store.database import execute_all, make_private, open_to_read, schema_of, use_log
 
 FILE = "nights.sqlite3"
@@ -57,8 +60,7 @@ MOST_NIGHTS = 100_000
 """Default limit, higher than any real number of nights."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightRow:
+class NightRow(Struct, frozen=True, kw_only=True):
     """A night.
 
     Attributes:
@@ -91,8 +93,7 @@ class NightRow:
     document: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesNight:
+class SeriesNight(Struct, frozen=True, kw_only=True):
     """Result of a night in one series.
 
     Attributes:
@@ -117,8 +118,7 @@ class SeriesNight:
     colour: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastSeriesNight:
+class PastSeriesNight(Struct, frozen=True, kw_only=True):
     """Result of a night in one series, with the night's own facts.
 
     Attributes:
@@ -136,8 +136,8 @@ class PastSeriesNight:
     controller_version: str
 
 
-_NIGHT = ", ".join(field.name for field in fields(NightRow))
-_SERIES = ", ".join(f"series.{field.name}" for field in fields(SeriesNight))
+_NIGHT = ", ".join(name for name in field_names(NightRow))
+_SERIES = ", ".join(f"series.{name}" for name in field_names(SeriesNight))
 
 
 def keep_night(directory: Path, night: NightRow, series: Sequence[SeriesNight]) -> None:
@@ -196,12 +196,12 @@ def series_nights(
 
 
 def _night(row: tuple[object, ...]) -> NightRow:
-    values = dict(zip((field.name for field in fields(NightRow)), row, strict=True))
+    values = dict(zip((name for name in field_names(NightRow)), row, strict=True))
     return NightRow(**values | {"is_comparable": bool(values["is_comparable"])})  # type: ignore[arg-type]
 
 
 def _past(row: tuple[object, ...]) -> PastSeriesNight:
-    names = [field.name for field in fields(SeriesNight)]
+    names = list(field_names(SeriesNight))
     own = dict(zip(names, row[: len(names)], strict=True))
     own["is_within_thresholds"] = bool(own["is_within_thresholds"])
     started_at, is_comparable, kernel, tool_version, controller_version = row[len(names) :]
@@ -216,7 +216,7 @@ def _past(row: tuple[object, ...]) -> PastSeriesNight:
 
 
 def _marks(kind: type[NightRow] | type[SeriesNight]) -> str:
-    return ", ".join("?" * len(fields(kind)))
+    return ", ".join("?" * len(field_names(kind)))
 
 
 @contextmanager

@@ -14,15 +14,15 @@ Devices of other models are offered all. The file:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.store.kept_file import KeptFile, KeptForm
 
 FILE = "ssh_preferences.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshPreference:
+class SshPreference(Struct, frozen=True, kw_only=True):
     """The only cipher and MAC offered to devices of a model.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import Kind
 from flashferry.core.json_access import Node, parsed
@@ -20,8 +21,7 @@ _ADDED = frozenset({AddOutcome.ADDED.value, AddOutcome.RUNS_IT.value})
 """An image that is only listed as added proves nothing: the add may have failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class Staged(Struct, frozen=True, kw_only=True):
     """A device's state when an image was staged to it.
 
     Attributes:

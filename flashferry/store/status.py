@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.json_access import parsed
 from flashferry.model.states import ENDED, Outcome, RunState, State
@@ -40,8 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceStatus:
+class DeviceStatus(Struct, frozen=True, kw_only=True):
     """A device of a run.
 
     Attributes:
@@ -88,8 +88,7 @@ class DeviceStatus:
         return self.outcome == Outcome.NOT_STARTED and self.state == State.DONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
+class RunStatus(Struct, frozen=True, kw_only=True):
     """A run.
 
     Attributes:
@@ -128,8 +127,7 @@ class RunStatus:
         return "waiting" if self.waiting_wave is not None else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostDevice:
+class LostDevice(Struct, frozen=True, kw_only=True):
     """A device that a dead run held by its lease or lock file, and of which the journal has no row.
 
     Attributes:
@@ -143,8 +141,7 @@ class LostDevice:
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Struct, frozen=True, kw_only=True):
     """The state of a journal.
 
     Attributes:
@@ -185,8 +182,7 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     return StatusReader(directory, latest).read()[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedRun:
+class FollowedRun(Struct, frozen=True, kw_only=True):
     """A run that is read repeatedly.
 
     Attributes:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from flashferry.core.json_access import Node, parsed
 from flashferry.model.states import RunState
 from flashferry.store.control_requests import SteerRequest
@@ -33,8 +35,7 @@ __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 _TUNING = frozenset({"window-size", "selective-ack", "timestamps"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTransfer:
+class StoredTransfer(Struct, frozen=True, kw_only=True):
     """A transfer of a device in a run.
 
     Attributes:
@@ -142,8 +143,7 @@ def _stored(account: dict[str, Any], kind: str, *, tuned: bool, target: str, upd
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDevice:
+class StoredDevice(Struct, frozen=True, kw_only=True):
     """A device of a run.
 
     Attributes:
@@ -185,8 +185,7 @@ class StoredDevice:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True, kw_only=True):
     """A run.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.json_access import Node, parsed
 from flashferry.model.states import ACCEPTED_LABEL, Restored
@@ -19,8 +20,7 @@ from flashferry.store.tables import StatusRow, attempts_of, devices_of, has_summ
 from inventory.transport_policy import USUAL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreSource:
+class RestoreSource(Struct, frozen=True, kw_only=True):
     """The record that states whether a device's configuration is restored.
 
     Attributes:

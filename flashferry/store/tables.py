@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from flashferry.core.errors import Kind
+from flashferry.core.values import field_names
 from flashferry.store.schema import TABLES, sound
 
 
@@ -193,7 +194,7 @@ _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 def _rows(
     database: sqlite3.Connection, kind: type[Row], clauses: str = "", values: tuple[Any, ...] = (), **computed: str
 ) -> list[Row]:
-    columns = ", ".join(computed.get(field.name, field.name) for field in fields(kind))
+    columns = ", ".join(computed.get(name, name) for name in field_names(kind))
     found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {clauses}", values)  # noqa: S608 -- our own words
     return [kind(*row) for row in found]
 

@@ -14,8 +14,9 @@ Facts
 - An estimate expires.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.core.units import learned_link_rate
 from flashferry.tcp.verdict_rules import VerdictKind
@@ -38,8 +39,7 @@ _BESIDE = 0.9
 _SHOWS_THE_LINK = (VerdictKind.BANDWIDTH, VerdictKind.POLICER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """What a transfer shows of its link.
 
     Attributes:
@@ -65,8 +65,7 @@ class Delivery:
             raise ValueError(f"expected a duration and a segment size > 0, found {self.duration_s}, {self.mss_bytes}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedRate:
+class LearnedRate(Struct, frozen=True, kw_only=True):
     """A link rate and the transfer that it was learned from.
 
     Attributes:

@@ -18,8 +18,9 @@ Facts
 - While the receiver's window is full, or the sender has nothing to send, readings show nothing about the link.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.tcp import pacing_constants as figures
 from flashferry.tcp.path_estimator import PathEstimate, PathReading
@@ -35,8 +36,7 @@ class Phase(StrEnum):
     FREE = "free"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(Struct, frozen=True, kw_only=True):
     """Pacing rate until the next reading.
 
     Attributes:

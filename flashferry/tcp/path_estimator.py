@@ -12,7 +12,8 @@ Facts
 """
 
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _LATE_SHARE, _LATE_S = 1.5, 0.03
 """A reading is late after this multiple of its interval plus this time: readings of many flows are taken at common
@@ -31,8 +32,7 @@ _BURST_SHARE = 1.05
 _BUCKET_S, _BUCKETS = 5.0, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathReading:
+class PathReading(Struct, frozen=True, kw_only=True):
     """State of a sender's path at one moment; counters are cumulative.
 
     Attributes:

@@ -10,7 +10,8 @@ Facts
 """
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.core.units import exact_milliseconds, link_rate
 
@@ -35,8 +36,7 @@ ASSUMED_RTT_S = 0.1
 _ROUND_TO_BYTES = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowChoice:
+class WindowChoice(Struct, frozen=True, kw_only=True):
     """A receive window and why it was chosen."""
 
     window_bytes: int

@@ -4,9 +4,10 @@ The kernel's counters are cumulative, so an interval is the difference of two sa
 between loses resolution but no bytes and no time.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.tcp.tcp_info import NO_PACING_LIMIT
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from flashferry.tcp.tcp_info import TcpInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelReading:
+class ChannelReading(Struct, frozen=True, kw_only=True):
     """State of an SSH channel, read together with its socket's TCP_INFO. RFC 4254 5.2 gives a channel its own window.
 
     Attributes:
@@ -32,8 +32,7 @@ class ChannelReading:
     asked_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Struct, frozen=True, kw_only=True):
     """The part of a TCP_INFO reading that shows what limits a transfer.
 
     Counters a kernel does not have are None; see `flashferry.tcp.tcp_info` for their meaning.
@@ -114,8 +113,7 @@ class Sample:
         return self.unacked_segments * self.snd_mss_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(Struct, frozen=True, kw_only=True):
     """What happened between two samples.
 
     Attributes:

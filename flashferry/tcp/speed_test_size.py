@@ -17,8 +17,9 @@ Facts
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from flashferry.core.units import rough_megabytes
 
@@ -55,8 +56,7 @@ _START_SHARE = 0.25
 """Part of a transfer, at its start, that does not count for the steady rate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedCopy:
+class TimedCopy(Struct, frozen=True, kw_only=True):
     """Size and duration of a finished copy.
 
     Attributes:

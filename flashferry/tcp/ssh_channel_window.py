@@ -18,8 +18,9 @@ Facts
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.tcp.link_rate import HEADERS_BYTES, MTU_BYTES
 from flashferry.tcp.models import window_limited_bytes_per_s
@@ -33,8 +34,7 @@ class Limit(StrEnum):
     LINK = "link"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelRate:
+class ChannelRate(Struct, frozen=True, kw_only=True):
     """Range of the rate of a copy through TCP's and the SSH channel's window, in payload bytes per second.
 
     Attributes:

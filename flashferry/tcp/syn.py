@@ -11,7 +11,8 @@ Facts
 """
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _IPV4_MIN_HEADER_BYTES = 20
 _IPV6_HEADER_BYTES = 40
@@ -23,8 +24,7 @@ _FLAG_SYN = 0x02
 _MAX_WINDOW_SCALE = 14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SynOptions:
+class SynOptions(Struct, frozen=True, kw_only=True):
     """What a client's SYN offered.
 
     Attributes:

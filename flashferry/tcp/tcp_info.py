@@ -14,8 +14,9 @@ Facts
 """
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 BASE_LENGTH_BYTES = 104
 """Length of the part every kernel returns: up to and including `total_retrans`."""
@@ -100,8 +101,7 @@ _OPTION_WSCALE = 4
 _FLAG_APP_LIMITED = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcpInfo:
+class TcpInfo(Struct, frozen=True, kw_only=True):
     """One reading of TCP_INFO; field names follow `struct tcp_info`, with the unit added.
 
     Rates are bytes per second. Fields that came after Linux 4.0 are None where the kernel is older.

@@ -1,8 +1,9 @@
 """Figures of a transfer as a whole, against which each of its intervals is classified. No text and no clock."""
 
-from dataclasses import dataclass
 from statistics import median, pstdev
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,7 @@ _LINK_IS_USED_UP = 0.9
 _ASKED_GOES_ROUND = 0.35
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPace:
+class OwnPace(Struct, frozen=True, kw_only=True):
     """Result of a sender's search for the link's rate during the transfer, see `flashferry.tcp.pacing`.
 
     Attributes:
@@ -29,8 +29,7 @@ class OwnPace:
     found_link_bytes_per_s: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownLink:
+class KnownLink(Struct, frozen=True, kw_only=True):
     """A link's rate, configured or learned, and what our other transfers used of it.
 
     Attributes:
@@ -57,8 +56,7 @@ class KnownLink:
         return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class Overview(Struct, frozen=True, kw_only=True):
     """Figures of a transfer as a whole, against which an interval is classified.
 
     Attributes:

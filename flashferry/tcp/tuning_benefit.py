@@ -6,7 +6,7 @@ in an hour, does not justify that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from flashferry.core.units import megabytes, short_duration
 from flashferry.tcp.verdict_rules import VerdictKind
@@ -29,8 +29,7 @@ _REMAINING_LIMIT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningDecision:
+class TuningDecision(Struct, frozen=True, kw_only=True):
     """Whether to tune a device.
 
     Attributes:

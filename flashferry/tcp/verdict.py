@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.tcp.sample import Interval, Sample, intervals
 from flashferry.tcp.transfer_summary import KnownLink, Overview, OwnPace, overview
 from flashferry.tcp.verdict_rules import VerdictKind, classify_interval
@@ -48,8 +50,7 @@ _LEAST_SHARE = 0.35
 _LEAST_PART_OF_REST = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What limited a transfer.
 
     Attributes:

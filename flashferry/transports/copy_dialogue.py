@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform, file_name
 from flashferry.transports.transport import Messages, Offer
@@ -34,8 +36,7 @@ _LEAST_FINGERPRINT = 32
 _CREDENTIALS = re.compile(r"\b([a-z]+://)[^@/\s]*@")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyOutcome:
+class CopyOutcome(Struct, frozen=True, kw_only=True):
     """End of a copy by the device's output; each field is None if the output has no such line.
 
     Attributes:

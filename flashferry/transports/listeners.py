@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.fileserver import ListenerSettings, SenderProfile, ServerStartFailed, SettingsInvalid, may_bind
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.http import HTTPS
@@ -132,8 +134,7 @@ def port_notice(port: int, transport: Transport = USUAL) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
+class Listening(Struct, frozen=True, kw_only=True):
     """Options of a server that runs by itself: `flashferry serve` and the depot.
 
     Attributes:

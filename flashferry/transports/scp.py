@@ -22,11 +22,12 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import CopyQuestion, Offered
 from flashferry.transports.transport import (
     SAYS_LITTLE,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import (
     ChannelWindow,
     CopyQuestion,
@@ -26,8 +29,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings, Ticket, TransferProgress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerView:
+class ServerView(Struct, frozen=True, kw_only=True):
     """What our server saw of a device since its first packet, kept after the device disconnects.
 
     Attributes:
@@ -113,8 +115,7 @@ SOURCE_ASKED = offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offer
 """Questions for server and file, which some releases ask although the URL has both (ASR903, XE 3.16)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
+class Ports(Struct, frozen=True, kw_only=True):
     """Ports on which our server listens for a transport.
 
     Attributes:
@@ -135,8 +136,7 @@ _NO_COMMON = "algorithm in common"
 """Part of our SSH server's message about a failed negotiation, which has the algorithm lists of both sides."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Messages:
+class Messages(Struct, frozen=True, kw_only=True):
     """Messages for failed copies of a transport.
 
     Attributes:
@@ -161,8 +161,7 @@ class Messages:
         return self.no_common or None if _NO_COMMON in (failure or "") else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenOptions:
+class ListenOptions(Struct, frozen=True, kw_only=True):
     """Settings of a listener; each protocol uses those that concern it.
 
     Attributes:

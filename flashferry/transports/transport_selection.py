@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from msgspec import Struct, field
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
+from flashferry.core.values import replace
 from flashferry.fileserver import SshOffer
 from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
 from flashferry.transports.transport import Transport
@@ -81,8 +83,7 @@ def extra_round_trips(name: str) -> float:
     return _MORE_ROUND_TRIPS.get(name, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportRequest:
+class TransportRequest(Struct, frozen=True, kw_only=True):
     """Transports that the operator requested, and those that our server cannot serve.
 
     Attributes:

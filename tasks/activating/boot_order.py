@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused
@@ -47,8 +48,7 @@ _OVERWRITE = Question(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootOrder:
+class BootOrder(Struct, frozen=True, kw_only=True):
     """The `boot system` lines before, and those to set.
 
     Attributes:

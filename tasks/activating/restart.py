@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, InstallRefused, OutputNotUnderstood
@@ -33,8 +34,7 @@ RELOAD_LIMIT_S = 60.0
 _PROCEED = Question(name="proceed", pattern=re.compile(r"Proceed with reload\? ?\[confirm\]"), answer="\n")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restarting:
+class Restarting(Struct, frozen=True, kw_only=True):
     """The device accepted the command and is restarting."""
 
     command: str

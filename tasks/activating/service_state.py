@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.value_description import counted
@@ -35,8 +35,7 @@ ROUTES_SHARE = 0.9
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceState:
+class ServiceState(Struct, frozen=True, kw_only=True):
     """A device's services at one moment.
 
     Attributes:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
@@ -31,8 +32,7 @@ SERVE = Step(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServicePlan:
+class ServicePlan(Struct, frozen=True, kw_only=True):
     """The lines that make a device serve a file.
 
     Attributes:
@@ -46,8 +46,7 @@ class ServicePlan:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceReport:
+class ServiceReport(Struct, frozen=True, kw_only=True):
     """The result of setting the lines.
 
     Attributes:

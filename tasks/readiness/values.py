@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from flashferry.devices.platforms.platform import FileSystems
 from flashferry.images.file_name import ImageRelease, read_file_name
@@ -60,8 +61,7 @@ class Asked(StrEnum):
     OURS = "nothing of ours left"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """One condition and its evidence.
 
     Attributes:
@@ -84,8 +84,7 @@ class Condition:
         return self.met in {Met.NOT_MET, Met.UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
+class Readiness(Struct, frozen=True, kw_only=True):
     """The verdict on a device and an image, with all conditions.
 
     Attributes:
@@ -129,8 +128,7 @@ class Proof(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """What one file system holds of the image.
 
     Attributes:
@@ -150,8 +148,7 @@ class Held:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class Sealed(Struct, frozen=True, kw_only=True):
     """The device's result for the image's signature; `outcome` is None if it does not have the command."""
 
     outcome: Signature | None
@@ -159,16 +156,14 @@ class Sealed:
     command: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class Leftover(Struct, frozen=True, kw_only=True):
     """A line of ours in a configuration, and in which one: `running` or `startup`."""
 
     line: str
     where: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """All that a check found.
 
     Attributes:

@@ -7,9 +7,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from flashferry.core.values import replace
 from tests.adversary import report
 from tests.adversary.case import Case, alone, case_of
 from tests.adversary.judge import complaints

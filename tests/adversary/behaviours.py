@@ -7,10 +7,11 @@ router, has acts played at moments, or puts something into the configuration tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from flashferry.core.values import replace
 from tests.adversary.router.acts import Act
 
 ARCHIVE = "archive"

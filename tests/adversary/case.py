@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from flashferry.core.values import replace
 from tests.adversary.behaviours import (
     ARCHIVE,
     COPIED_JOURNAL,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
+
+from flashferry.core.values import replace
 
 PAUSES_S = (0.3, 0.6, 1.0, 1.5, 2.0)
 

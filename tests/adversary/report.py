@@ -6,11 +6,12 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from flashferry.core.values import as_dict
 from tests.adversary.finding import Ending
 from tests.adversary.judge import MEANINGS, Judgement, complaints
 from tests.adversary.kinds import KINDS
@@ -65,7 +66,7 @@ def result_of(played: Played) -> Result:
 
 def save(path: Path, results: Iterable[Result]) -> None:
     """Write results to a file."""
-    path.write_text(json.dumps([asdict(one) for one in results], indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps([as_dict(one) for one in results], indent=1) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> list[Result]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import field_names
 from tests.adversary.behaviours import ARCHIVE, COPIED_JOURNAL, NEEDS_ENABLE, REMOVES, SOURCE_INTERFACE, TWIN
 from tests.adversary.case import case_of
 from tests.adversary.kinds import BY_NAME, KINDS, STALE_JOURNAL
@@ -60,7 +60,7 @@ def test_a_case_has_what_its_behaviours_need():
 
 def test_knobs_are_there_to_be_turned():
     """A misspelt knob would be a behaviour that never is; and no two behaviours of a case turn the same one."""
-    names = {field.name for field in fields(Knobs)}
+    names = set(field_names(Knobs))
     for case in (*CASES, *SCENES.values()):
         turned = [name for behaviour in case.behaviours for name, _ in behaviour.knobs if name != "keeps_part"]
         assert set(turned) <= names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from tests.adversary.finding import Ending, Finding, Held, Said
 from tests.adversary.judge import Judgement, complaints, difference, file_at, is_held
 from tests.adversary.router.device import Archived, DeviceSight

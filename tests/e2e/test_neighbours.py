@@ -8,13 +8,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from flashferry.core.values import replace
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from tests.e2e.conftest import Done, Rig, unstamped

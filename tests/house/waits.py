@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from flashferry.core.values import replace
 
 LEAST_S = 60.0
 """Shortest limit on a wait, in seconds. Zero is no wait and is allowed."""

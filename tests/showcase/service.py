@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import SITES as NIGHT_SITES
 from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.values import replace
 from flashferry.images.image import PlannedImage
 from flashferry.images.safe_open import FileIdentity
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, SiteForecast

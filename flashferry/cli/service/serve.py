@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +20,7 @@ from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
+from flashferry.core.values import replace
 from flashferry.service.configuration.reading import USUAL_NAME, load_settings, parsed_listen
 from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor, Via

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from msgspec import Struct
 
 from flashferry.cli.invocation import asker
 from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption, carried
@@ -39,8 +39,7 @@ def register(app: App) -> None:
     app.command("approve")(approve)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteeringAsked:
+class SteeringAsked(Struct, frozen=True, kw_only=True):
     """Options of the verbs that steer a run at its sites.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from statistics import median
 
+from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 
 from flashferry.model.states import Phase
@@ -23,8 +23,7 @@ Line = list[Span]
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalSize:
+class TerminalSize(Struct, frozen=True, kw_only=True):
     """Size of a terminal.
 
     Attributes:
@@ -166,8 +165,7 @@ LABELS: Mapping[Need, str] = {
 """Labels for counts of hidden devices."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """The devices that are shown.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import STYLES
@@ -42,8 +43,7 @@ _SITE_COLUMNS = 16
 _LEAST_DEVICE_LINES = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteNotes:
+class SiteNotes(Struct, frozen=True, kw_only=True):
     """Notes on sites with an agent, by site.
 
     Attributes:

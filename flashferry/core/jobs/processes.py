@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from flashferry.core.files import write_whole
 from flashferry.core.state_folder import make_private_directory, open_private
+from flashferry.core.values import as_dict
 
 _PROC = Path("/proc")
 
@@ -29,8 +31,7 @@ _GONE = frozenset({"Z", "X", "x"})
 _STOPPED = frozenset({"T", "t"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessMark:
+class ProcessMark(Struct, frozen=True, kw_only=True):
     """Identity of a process, which no process before or after it has.
 
     Attributes:
@@ -82,7 +83,7 @@ def claim(path: Path) -> bool:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with open_private(fresh, "x") as file:
-        json.dump(asdict(mine), file)
+        json.dump(as_dict(mine), file)
         file.flush()
         os.fsync(file.fileno())
     try:
@@ -130,8 +131,7 @@ _TAIL_BYTES = 4096
 _PUT_ASIDE = "begun-{}.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """Result of a job's verb.
 
     Attributes:
@@ -143,8 +143,7 @@ class Outcome:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFolder:
+class JobFolder(Struct, frozen=True, kw_only=True):
     """Folder with the files of a job.
 
     Attributes:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import lock, open_private
+from flashferry.core.values import replace
 from flashferry.depot.catalogue.part import (
     PART,
     PART_SCHEMA,
@@ -52,8 +54,7 @@ from flashferry.images.safe_open import FileIdentity
 _LOCK = ".lock"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueSummary:
+class CatalogueSummary(Struct, frozen=True, kw_only=True):
     """A catalogue's content, as far as known without reading an image.
 
     Attributes:

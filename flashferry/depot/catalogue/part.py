@@ -9,11 +9,12 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Self
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
@@ -72,8 +73,7 @@ PART, STATE, PLACE, PROOF = ".part", ".part.json", ".part.at", ".proof.json"
 _MOST_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(Struct, frozen=True, kw_only=True):
     """The proof of an image.
 
     Attributes:
@@ -88,8 +88,7 @@ class Proof:
     identity: FileIdentity | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenImage:
+class ProvenImage(Struct, frozen=True, kw_only=True):
     """An image whose whole SHA-512 was verified and whose file is unchanged since."""
 
     path: Path
@@ -135,8 +134,7 @@ class HeldState(StrEnum):
     """It was proven, and its file is gone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """A name in a catalogue.
 
     Attributes:

@@ -18,9 +18,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.core.errors import ConfigInvalid
@@ -50,8 +51,7 @@ REST_S = 2.0
 """Seconds without a write after which a file is offered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferFolders:
+class OfferFolders(Struct, frozen=True, kw_only=True):
     """The folders of what is offered.
 
     Attributes:
@@ -69,8 +69,7 @@ class OfferFolders:
     digests: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """What is offered.
 
     Attributes:
@@ -88,8 +87,7 @@ class Offer:
     is_more: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _Made(Struct, frozen=True, kw_only=True):
     """A manifest, and the state of its image's file."""
 
     identity: FileIdentity

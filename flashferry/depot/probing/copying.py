@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Direction, Ends, Method, SshAccess, commands_of
 
@@ -154,8 +157,7 @@ _KILL_CHECK_S = 0.05
 _MOST_ERROR = 4000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(Struct, frozen=True, kw_only=True):
     """The result of a pipeline.
 
     Attributes:
@@ -412,16 +414,14 @@ class FarSide(Protocol):
         """Return the size of a file there; None: missing or unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Struct, frozen=True, kw_only=True):
     """A file to copy: its path at the end that has it, and its size."""
 
     source: str
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copier:
+class Copier(Struct, frozen=True, kw_only=True):
     """Copy by any method except HTTP.
 
     Attributes:
@@ -443,7 +443,7 @@ class Copier:
     environment: Mapping[str, str] | None = None
     watched: Sequence[int] = ()
     limit_s: float = 300.0
-    interrupted: Callable[[], bool] = field(default=lambda: False)
+    interrupted: Callable[[], bool] = struct_field(default=lambda: False)
 
     def copy(self, method: Method, number: int) -> Trial:
         """Copy once; a failure is recorded in the trial, never raised."""

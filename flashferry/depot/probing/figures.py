@@ -15,6 +15,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 WIDE_SPREAD = 1.3
 """Ratio of largest to smallest rate beyond which rates are useless for ranking."""
 LINK_SHARE = 0.9
@@ -29,8 +31,7 @@ SAME_SHARE = 0.05
 """Costs within this share count as equal: the better rate decides."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One copy.
 
     Attributes:
@@ -55,8 +56,7 @@ class Trial:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(Struct, frozen=True, kw_only=True):
     """Median, smallest and largest of some values."""
 
     median: float
@@ -69,8 +69,7 @@ class Spread:
         return self.most / self.least if self.least > 0 else float("inf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """The cost of copying nothing, which is subtracted from each copy."""
 
     wall_s: float = 0.0
@@ -80,8 +79,7 @@ class Login:
     far_busy_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceilings:
+class Ceilings(Struct, frozen=True, kw_only=True):
     """Limits of a path and its ends in bytes per second; None: unknown, and `notes` explain why.
 
     Attributes:

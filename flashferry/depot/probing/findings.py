@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
@@ -24,8 +25,7 @@ LEAST_RATIO = 1.05
 _LEVEL = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shrinking:
+class Shrinking(Struct, frozen=True, kw_only=True):
     """How well a sample compresses: size divided by compressed size, and of how many bytes."""
 
     ratio: float
@@ -141,8 +141,7 @@ def write(path: Path, text: str) -> None:
 WAYS = ("http", *COPIERS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAsked:
+class ProbeAsked(Struct, frozen=True, kw_only=True):
     """The request for a probe.
 
     Attributes:
@@ -205,8 +204,7 @@ class ProbeAsked:
         return self.web.url
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """Methods measured in the same rounds.
 
     Attributes:
@@ -225,8 +223,7 @@ class Group:
         return ranking_text(self.rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathFound:
+class PathFound(Struct, frozen=True, kw_only=True):
     """The result of a probe.
 
     Attributes:

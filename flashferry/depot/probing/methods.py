@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 
@@ -26,8 +27,7 @@ SQUEEZERS: dict[str, tuple[str, str]] = {
 """Compression programs: the commands to compress and to decompress."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class Method(Struct, frozen=True, kw_only=True):
     """A method of copying.
 
     Attributes:
@@ -76,8 +76,7 @@ class Method:
         return Method(name=self.name, data="nothing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshAccess:
+class SshAccess(Struct, frozen=True, kw_only=True):
     """How SSH reaches the far end; contains no secret, because it is visible in the process list.
 
     Attributes:
@@ -145,8 +144,7 @@ def _asked(method: Method) -> list[str]:
     return asked + ([f"MACs={method.mac}"] if method.mac else [])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
+class Commands(Struct, frozen=True, kw_only=True):
     """The commands of a copy.
 
     Attributes:
@@ -160,8 +158,7 @@ class Commands:
     first_far: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class Ends(Struct, frozen=True, kw_only=True):
     """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP, or None."""
 
     here: str
@@ -261,8 +258,7 @@ _NO_MATCH = re.compile(r"no matching (?P<what>[\w ]+?) found\. Their offer: (?P<
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._+-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True):
     """A server's proposed algorithms, in its order."""
 
     ciphers: tuple[str, ...]
@@ -270,8 +266,7 @@ class Proposal:
     compression: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
+class Offers(Struct, frozen=True, kw_only=True):
     """The algorithms of both ends, and of one only.
 
     Attributes:

@@ -11,12 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.depot.probing import copying as measured
 from flashferry.depot.probing.copying import Copier, Sample
 from flashferry.depot.probing.far import FarShell
@@ -48,8 +50,7 @@ Copy = Callable[[Method, int], Trial]
 """Copies once by a method, in a round; round 0 does not count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(Struct, frozen=True, kw_only=True):
     """All trials of some methods, including copies of nothing."""
 
     methods: tuple[Method, ...]

@@ -13,9 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.depot.catalogue.part import Part
@@ -246,8 +247,7 @@ class SyncPhase(StrEnum):
     PROVE = "proving"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncProgress:
+class SyncProgress(Struct, frozen=True, kw_only=True):
     """The progress of an image.
 
     Attributes:

@@ -25,8 +25,9 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.catalogue.part import CatalogueFull
@@ -55,8 +56,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RsyncSource:
+class RsyncSource(Struct, frozen=True, kw_only=True):
     """A folder on a host with SSH.
 
     Attributes:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.units import duration
 from flashferry.depot.catalogue.folder import CatalogueFolder
@@ -103,8 +105,7 @@ class AnySource(Protocol):
         """Fetch what is missing of an image; see `Source.fill`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class Offered(Struct, frozen=True, kw_only=True):
     """An image in a source's catalogue."""
 
     name: str
@@ -112,8 +113,7 @@ class Offered:
     sha512: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
+class Synced(Struct, frozen=True, kw_only=True):
     """The result of a sync.
 
     Attributes:

@@ -13,10 +13,10 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashferry.core.units import exact_rate
+from flashferry.core.values import replace
 from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from flashferry.core.values import replace
 from flashferry.devices.dialogue import Question
 from flashferry.devices.platforms.platform import (
     ChannelWindow,
@@ -46,8 +48,7 @@ from flashferry.tcp.receive_window import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_
 _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,2}(?![\w.:/-])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Struct, frozen=True, kw_only=True):
     """How a platform serves a file to neighbouring devices, and fetches one from them.
 
     Attributes:

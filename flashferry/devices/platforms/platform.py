@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.devices.dialogue import Question
 from templates.rows import IpTcp, rows
 
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
     from flashferry.devices.platforms.ios import Serving
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedLine:
+class NamedLine(Struct, frozen=True, kw_only=True):
     """A kind of global configuration line with a name, by which it is removed: `alias exec NAME ...`.
 
     A run's marker and its applet are such lines, and those by which a device serves files to its neighbours.
@@ -129,8 +130,7 @@ class ValueKind(Enum):
     INTERFACE = "interface"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """A setting that is one global configuration line.
 
     Attributes:
@@ -172,8 +172,7 @@ class Setting:
         return words.startswith(self.command) and re.fullmatch(self.tail, words[len(self.command) :]) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcpSettings:
+class TcpSettings(Struct, frozen=True, kw_only=True):
     """TCP settings of a platform.
 
     Attributes:
@@ -194,8 +193,7 @@ class TcpSettings:
         return (self.window, self.selective_ack, *self.extras.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelWindow:
+class ChannelWindow(Struct, frozen=True, kw_only=True):
     """A setting that widens the window of SSH channels, which is inside TCP's.
 
     Attributes:
@@ -217,8 +215,7 @@ class ChannelWindow:
         return int(value) if value.isdigit() else self.setting.usual or 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshSettings:
+class SshSettings(Struct, frozen=True, kw_only=True):
     """SSH settings of a platform.
 
     Attributes:
@@ -230,8 +227,7 @@ class SshSettings:
     default_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
+class Commands(Struct, frozen=True, kw_only=True):
     """Commands without an argument.
 
     Attributes:
@@ -304,8 +300,7 @@ class CopyQuestion(Question):
     wants_password: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyGrammar:
+class CopyGrammar(Struct, frozen=True, kw_only=True):
     """Questions and output of the copy command.
 
     Attributes:
@@ -321,8 +316,7 @@ class CopyGrammar:
     no_file: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyGrammar:
+class VerifyGrammar(Struct, frozen=True, kw_only=True):
     """Abilities and output of the verify commands.
 
     Attributes:
@@ -336,8 +330,7 @@ class VerifyGrammar:
     signature_dot_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSystems:
+class FileSystems(Struct, frozen=True, kw_only=True):
     """Names of file systems, without the colon.
 
     Attributes:
@@ -373,8 +366,7 @@ def file_name(path: str) -> str:
     return split_path(path)[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class Defaults(Struct, frozen=True, kw_only=True):
     """Values for a device without measurements: worst case for limits, typical for forecasts.
 
     Attributes:
@@ -394,8 +386,7 @@ class Defaults:
     typical_add_bytes_per_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Platform(Struct, frozen=True, kw_only=True):
     """An operating system with a command line.
 
     Attributes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.lab.errors import LabError
@@ -121,7 +123,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Return what distinguishes it from every other cell: its own description."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return json.dumps(msgspec.to_builtins(self), sort_keys=True, separators=(",", ":"))
 
     @property
     def title(self) -> str:
@@ -207,7 +209,8 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return asdict(self)
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
 
 def measured_from_json(values: Mapping[str, Any]) -> Measured:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from flashferry.core.errors import Kind
+from flashferry.core.values import replace
 from flashferry.transports import WAYS
 
 PREFIX = "flashferry_"
@@ -24,8 +25,7 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricName:
+class MetricName(Struct, frozen=True, kw_only=True):
     """A metric.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from flashferry.core.redaction import sanitize
 from flashferry.model.states import Outcome, Phase
@@ -11,8 +12,7 @@ from flashferry.monitor.events import Event
 from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, FATAL_STEPS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """A device of a run.
 
     Attributes:
@@ -25,8 +25,7 @@ class Expected:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roster:
+class Roster(Struct, frozen=True, kw_only=True):
     """The devices of a run, and the caps of their sites.
 
     Attributes:

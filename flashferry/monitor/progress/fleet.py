@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from flashferry.core.redaction import sanitize
+from flashferry.core.values import replace
 from flashferry.model.states import Phase
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress.device import SETTLING_S, Device, Expected, Roster

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
 from jinja2 import Environment
 from markupsafe import Markup
+from msgspec import Struct
 
 from flashferry.core.redaction import sanitize_record
 from flashferry.core.value_description import counted
@@ -110,8 +110,7 @@ _OPENED_UP_TO = 8
 _NOTICED = frozenset({Rating.RED, Rating.AMBER, Rating.CHANGED_UP})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Router:
+class _Router(Struct, frozen=True, kw_only=True):
     """A router with its results in words."""
 
     label: str
@@ -211,8 +210,7 @@ def _routers(night: Night) -> Iterator[_Router]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightLine:
+class NightLine(Struct, frozen=True, kw_only=True):
     """A night as words for a row of a table."""
 
     night_id: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.codec import to_json
 from flashferry.core.redaction import json_text, redact_json, sanitize_record
@@ -157,8 +158,7 @@ SHOWN_NIGHTS = 60
 """Most nights shown of a series: two months."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesPoint:
+class SeriesPoint(Struct, frozen=True, kw_only=True):
     """The result of a night in a series.
 
     Attributes:
@@ -178,8 +178,7 @@ class SeriesPoint:
     is_comparable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesReport:
+class SeriesReport(Struct, frozen=True, kw_only=True):
     """A series over the last nights, the oldest first; `unit` is `bytes/s`, `s` or `lines`."""
 
     name: str
@@ -188,8 +187,7 @@ class SeriesReport:
     points: tuple[SeriesPoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightReport:
+class NightReport(Struct, frozen=True, kw_only=True):
     """A night's report.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
@@ -49,8 +50,7 @@ _LEAST_TIMEOUT_S = 1.0
 """Time limit of a request after the deadline, such as the last check."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """A request.
 
     Attributes:
@@ -91,8 +91,7 @@ class GetOptions(TypedDict, total=False):
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """An answer: status code, body as expected (None from code 400 on), and the error's text."""
 
     status: int

@@ -10,10 +10,10 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -32,8 +32,7 @@ _UNCOUNTED = frozenset({"external_connector", "unmanaged_switch"})
 _ENDLESS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyNeeds:
+class TopologyNeeds(Struct, frozen=True, kw_only=True):
     """The resources that a topology needs.
 
     Attributes:

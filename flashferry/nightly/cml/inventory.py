@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.inventory import Defaults, Group, Groups, Host, Hosts, Inventory, ParentGroups
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
@@ -54,8 +54,7 @@ _URL, _USER, _PASSWORD, _CA = "VIRL2_URL", "VIRL2_USER", "VIRL2_PASS", "CA_BUNDL
 _BY_DESCRIPTION = ("url", "username", "ca_file")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(Struct, frozen=True, kw_only=True):
     """The lab that was found, with its nodes and links."""
 
     lab_id: str

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
+from flashferry.core.values import replace
 from flashferry.nightly.backend import LabNode, Leftover, LinkCondition, NodeState, PlannedLink, RunningLab, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
 from flashferry.nightly.cml.images import with_notes
@@ -36,16 +38,14 @@ _STATES = {state.value: state for state in NodeState} | {"STARTING": NodeState.S
 """Any other state counts as QUEUED: the node cannot be used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabParts:
+class LabParts(Struct, frozen=True, kw_only=True):
     """What stays the same while a lab runs: its nodes as defined, and link IDs by label."""
 
     nodes: tuple[LabNode, ...]
     links: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabLink:
+class LabLink(Struct, frozen=True, kw_only=True):
     """A link with the IDs of the nodes that it joins."""
 
     link_id: str

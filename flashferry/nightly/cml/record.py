@@ -16,6 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import json_text, redact_json, sanitize
@@ -59,8 +62,7 @@ _WORDS = frozenset(
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """The keys and types of a JSON value.
 
     Attributes:
@@ -71,7 +73,7 @@ class Shape:
     """
 
     kinds: frozenset[str]
-    keys: Mapping[str, Shape] = field(default_factory=dict)
+    keys: Mapping[str, Shape] = struct_field(default_factory=dict)
     may: frozenset[str] = frozenset()
     each: Shape | None = None
 
@@ -348,8 +350,7 @@ _READ_PATHS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Struct, frozen=True, kw_only=True):
     """The result of `record`.
 
     Attributes:

@@ -6,11 +6,13 @@ import json
 import threading
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from flashferry.core.redaction import masked
+from flashferry.core.values import as_dict
 
 if TYPE_CHECKING:
     import httpx
@@ -21,8 +23,7 @@ MOST_EXCHANGES = 20_000
 _STARTED = "flashferry.started_s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(Struct, frozen=True, kw_only=True):
     """A request and its answer.
 
     Attributes:
@@ -73,7 +74,7 @@ class Trace:
 
     def text(self) -> str:
         """Return one JSON object per line, secrets masked."""
-        return "".join(masked(json.dumps(asdict(one))) + "\n" for one in self.exchanges)
+        return "".join(masked(json.dumps(as_dict(one))) + "\n" for one in self.exchanges)
 
     def _keep(
         self, request: httpx.Request, *, status: int | None = None, received_bytes: int = 0, failure: str = ""

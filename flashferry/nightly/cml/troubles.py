@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from dataclasses import dataclass
 
 import httpx
+from msgspec import Struct
 from virl2_client.exceptions import InitializationError, VirlException
 
 from flashferry.core.redaction import sanitize
@@ -29,8 +29,7 @@ _LONGEST = 300
 _HINT = "Look at the controller; 'flashferry nightly run' again when it answers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(Struct, frozen=True, kw_only=True):
     """Why a request failed.
 
     Attributes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description

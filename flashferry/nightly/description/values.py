@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import field_names
 from flashferry.model.file_keys import Form
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.night import StepName
@@ -56,8 +58,7 @@ class ReachBy(StrEnum):
     STATIC = "static"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginSource:
+class LoginSource(Struct, frozen=True, kw_only=True):
     """The source of a login; `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`."""
 
     source: LoginFrom
@@ -65,8 +66,7 @@ class LoginSource:
     command: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class Controller(Struct, frozen=True, kw_only=True):
     """The controller of the labs.
 
     Attributes:
@@ -88,8 +88,7 @@ class Controller:
         return urlsplit(self.url).hostname or ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
+class NodeGroup(Struct, frozen=True, kw_only=True):
     """Routers of one kind at a site; `image_definition` None: the node definition's default."""
 
     node_definition: str
@@ -97,8 +96,7 @@ class NodeGroup:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """Routers whose own links all have one condition; its name is the condition's in reports and series."""
 
     name: str
@@ -106,8 +104,7 @@ class Site:
     nodes: tuple[NodeGroup, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyPlan:
+class TopologyPlan(Struct, frozen=True, kw_only=True):
     """The lab: sites, or the user's own file.
 
     Attributes:
@@ -124,8 +121,7 @@ class TopologyPlan:
     conditions: Mapping[str, LinkCondition] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """How routers are reached.
 
     Attributes:
@@ -144,16 +140,14 @@ class Reach:
     first_port: int = 2001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtefactRules:
+class ArtefactRules(Struct, frozen=True, kw_only=True):
     """Where nights' folders are written, and how many are kept."""
 
     folder: Path
     keep_nights: int = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightDescription:
+class NightDescription(Struct, frozen=True, kw_only=True):
     """A whole description, every key checked."""
 
     file: Path
@@ -169,7 +163,7 @@ class NightDescription:
 
     def settings(self, login: NodeLogin) -> NightSettings:
         """Return the settings of a night with the routers' login."""
-        work = {one.name: getattr(self.work, one.name) for one in fields(NightWork)}
+        work = {name: getattr(self.work, name) for name in field_names(NightWork)}
         return NightSettings(**work, login=login, inventory_data=self.inventory_data, limits=self.limits)
 
 

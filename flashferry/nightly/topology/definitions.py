@@ -18,10 +18,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
@@ -34,8 +34,7 @@ CONNECTOR = "external_connector"
 SWITCH = "unmanaged_switch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterKind:
+class RouterKind(Struct, frozen=True, kw_only=True):
     """What is known of a node definition.
 
     Attributes:
@@ -88,8 +87,7 @@ _WITH_FILES = ("0.2.2", "0.3.0")
 _WITH_SMART = ("0.3.0",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenNode:
+class WrittenNode(Struct, frozen=True, kw_only=True):
     """A node of a topology file.
 
     Attributes:
@@ -112,8 +110,7 @@ class WrittenNode:
     row: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenLink:
+class WrittenLink(Struct, frozen=True, kw_only=True):
     """A link of a topology file; each end is a node's ID and a slot."""
 
     label: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Interface
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import PlannedLink, PlannedNode, Topology
@@ -25,8 +26,7 @@ MOST_ROUTERS = 31
 """Routers on the one switch of a generated lab: ports 0 to 31, one for the connector."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabRouter:
+class LabRouter(Struct, frozen=True, kw_only=True):
     """A router of a generated lab, numbered from 0."""
 
     number: int

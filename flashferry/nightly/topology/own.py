@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.file_keys import Place, Reader, number, text, whole
@@ -33,8 +34,7 @@ _PATTY = re.compile(r"pat:(?:tcp:)?(\d+):22")
 _SSH_PORT = 22
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Link:
+class _Link(Struct, frozen=True, kw_only=True):
     """A link of the file; its ends are node IDs."""
 
     label: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from nornir.core.task import Task
 
 from flashferry.core.errors import FlashferryError, Kind
@@ -24,8 +24,7 @@ from tasks.check import TargetImage
 from tasks.readiness.values import Readiness
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceActivation:
+class DeviceActivation(Struct, frozen=True, kw_only=True):
     """The settings of one device.
 
     Attributes:
@@ -41,8 +40,7 @@ class DeviceActivation:
     wave: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationContext:
+class ActivationContext(Struct, frozen=True, kw_only=True):
     """The settings that all devices of an activation share.
 
     Attributes:

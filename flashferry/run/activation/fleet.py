@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.core.values import replace
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, RunReport
@@ -32,8 +33,7 @@ VERB = "activate"
 _MARGIN_MIN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationRequest:
+class ActivationRequest(Struct, frozen=True, kw_only=True):
     """Which devices to activate, in which order, with which settings.
 
     Attributes:

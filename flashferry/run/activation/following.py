@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from nornir.core.task import Task
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import (
     DeviceRefused,
@@ -31,8 +32,7 @@ from tasks.snapshot import Snapshot
 from tasks.software_state import SoftwareState, Topic, read_software
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """One reading of a device after its restart.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from nornir.core.task import Task
 
 from flashferry.devices.connection import session_of
@@ -29,8 +29,7 @@ _RESTARTS = frozenset({Phase.ACTIVATING, Phase.RELOADING, Phase.COMMITTING, Phas
 """Phases in which the device may be restarting, by our command or by its own timer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """Settings for the completion of an activation.
 
     Attributes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
@@ -34,8 +34,7 @@ STALLED_S = 20.0
 """A transfer without a session and without progress is ended after this time: its device may have restarted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostCopy:
+class LostCopy(Struct, frozen=True, kw_only=True):
     """A copy whose session was lost.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from msgspec import Struct
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
@@ -48,8 +49,7 @@ class SlotState(Enum):
     RELEASED_EARLY = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyOrder:
+class CopyOrder(Struct, frozen=True, kw_only=True):
     """What a device is to copy.
 
     Attributes:

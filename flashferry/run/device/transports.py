@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError, kind_of
+from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,

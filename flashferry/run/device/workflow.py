@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.core.values import replace
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.fileserver import FileServerError

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
 from nornir.core.inventory import Host
 
 from flashferry.devices.errors import Interrupted
@@ -30,8 +31,7 @@ IDLE_S = 120.0
 """A device that serves none for so long stops serving: it carries our lines meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedBy:
+class ServedBy(Struct, frozen=True, kw_only=True):
     """The neighbour that serves the image to a device: its inventory name, and its address as the device reaches it."""
 
     host: str

@@ -6,7 +6,6 @@ import hmac
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flashferry.core.value_description import unknown_key
+from flashferry.core.values import replace
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.api.limits import OTHERS, SIGNED_IN, Bodies, FormPieces
 from flashferry.service.errors import BadForm, Forbidden, InvalidRequest, ServiceError, Unauthenticated

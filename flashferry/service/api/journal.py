@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Query
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import NotFound, ServiceError
 from flashferry.service.run_visibility import is_visible, sites_of, status_seen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
@@ -122,8 +122,7 @@ _VALUE_SIGNS = {b",": 1, b"[": 1, b"&": 1, b"{": 4}
 _PAUSE_S = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Struct, frozen=True, kw_only=True):
     """Memory limits for the bodies of one kind of caller, in bytes.
 
     Attributes:

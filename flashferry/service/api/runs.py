@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
@@ -12,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from flashferry import api
 from flashferry.api.report_format import ReportFormat
+from flashferry.core.values import as_dict, replace
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, Why, accepted
 from flashferry.service.api.live import snapshot_reader_of
@@ -125,19 +125,19 @@ def report(service: TheService, actor: TheActor, run_id: str, form: Form) -> Res
 @router.post("/{run_id}/pause")
 def pause(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Start no further devices; devices being staged finish."""
-    return asdict(steering.steer(service, actor, run_id, SteerKind.PAUSE, why.reason))
+    return as_dict(steering.steer(service, actor, run_id, SteerKind.PAUSE, why.reason))
 
 
 @router.post("/{run_id}/continue")
 def continue_run(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Continue a paused run."""
-    return asdict(steering.steer(service, actor, run_id, SteerKind.CONTINUE, why.reason))
+    return as_dict(steering.steer(service, actor, run_id, SteerKind.CONTINUE, why.reason))
 
 
 @router.post("/{run_id}/stop")
 def stop(service: TheService, actor: TheActor, run_id: str, why: Why) -> dict[str, object]:
     """Stop the devices being staged, restore every device and write the report."""
-    return asdict(steering.steer(service, actor, run_id, SteerKind.STOP, why.reason))
+    return as_dict(steering.steer(service, actor, run_id, SteerKind.STOP, why.reason))
 
 
 @router.post("/{run_id}/resume", status_code=HTTPStatus.ACCEPTED)

@@ -7,12 +7,14 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from msgspec import Struct, field
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
+from flashferry.core.values import field_names
 from flashferry.reports.as_csv import safe
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
@@ -34,7 +36,7 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import forget_delivered
 
 OUTCOMES = ("asked", "done", "refused", "failed")
-COLUMNS = ("seq", *(one.name for one in fields(AuditEntry)), "previous", "hash")
+COLUMNS = ("seq", *(name for name in field_names(AuditEntry)), "previous", "hash")
 
 
 class ExportForm(StrEnum):
@@ -51,7 +53,7 @@ class ExportForm(StrEnum):
 
 def facts_of(chained: ChainedEntry) -> dict[str, object]:
     """Return an audit entry as JSON types."""
-    values = {one.name: getattr(chained.entry, one.name) for one in fields(AuditEntry)}
+    values = {name: getattr(chained.entry, name) for name in field_names(AuditEntry)}
     return {"seq": chained.seq, **values, "previous": chained.previous, "hash": chained.hash}
 
 
@@ -126,8 +128,7 @@ _DAY = len("2026-11-22")
 _OUTBOX_KEPT = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """Number and hash of an entry; the hash covers all entries before it."""
 
     seq: int
@@ -137,8 +138,7 @@ class Head:
         return f"{self.seq}:{self.hash}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(Struct, frozen=True, kw_only=True):
     """Result of a verification: number of entries, last entry, and the first `MOST_FAULTS` faults."""
 
     count: int

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
 from typing import Any, ClassVar, Self, TypeVar
@@ -15,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
+from msgspec import Struct, field
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.errors import FlashferryError, Kind
@@ -62,8 +62,7 @@ class ApprovalNeeded(FlashferryError):
     kind: ClassVar[Kind] = Kind.APPROVAL_NEEDED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """A complete HTTP answer; `what` is the method and path of its request."""
 
     what: str

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
 
 import httpx
+from msgspec import Struct
 
 from flashferry.monitor.events import WrittenEvent, event_of
 from flashferry.service.client.client import ServiceClient, ServiceRefused, ServiceUnusable, unreachable
@@ -28,8 +28,7 @@ _IN_PASSING = 1
 """So many breaks in a row are not reported: a stream ends by itself after five minutes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """A server-sent event. A stream can continue after its `id`; empty if it has none."""
 
     kind: str

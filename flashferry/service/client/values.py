@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
+from msgspec import Struct, field
+
 from flashferry.api.runs import DeviceHistory, TransportHistory
+from flashferry.core.values import as_dict
 from flashferry.model.states import RunState
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import SteerRequest
@@ -14,8 +16,7 @@ from flashferry.store.measurements import Measurement
 from flashferry.store.stored_run import StoredDevice, StoredRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteJob:
+class RemoteJob(Struct, frozen=True, kw_only=True):
     """A job; see `flashferry.store.service.jobs.Job`."""
 
     job_id: str
@@ -31,8 +32,7 @@ class RemoteJob:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemotePlan:
+class RemotePlan(Struct, frozen=True, kw_only=True):
     """A plan; `why_not` is why it cannot start now, empty if it can or was not checked."""
 
     digest: str
@@ -53,8 +53,7 @@ class RemotePlan:
         return self.state == "draft"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteDevice:
+class RemoteDevice(Struct, frozen=True, kw_only=True):
     """A device of a run, as `GET /runs/ID/devices` returns it."""
 
     host: str
@@ -80,8 +79,7 @@ class RemoteDevice:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteRun:
+class RemoteRun(Struct, frozen=True, kw_only=True):
     """A run, as `GET /runs/ID` returns it."""
 
     run_id: str
@@ -112,8 +110,7 @@ class RemoteRun:
 _SAME = ("run_id", "verb", "state", "started_at", "finished_at", "resumed", "damaged", "actor", "plan_digest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWord:
+class RunWord(Struct, frozen=True, kw_only=True):
     """A run in a list."""
 
     run_id: str
@@ -122,8 +119,7 @@ class RunWord:
     started_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSeries:
+class RemoteSeries(Struct, frozen=True, kw_only=True):
     """Copies of a device by one transport; see `flashferry.api.runs.TransportHistory`."""
 
     transport: str
@@ -133,8 +129,7 @@ class RemoteSeries:
     shown_not_to_gain: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteHistory:
+class RemoteHistory(Struct, frozen=True, kw_only=True):
     """Copies of a device over time; see `flashferry.api.runs.DeviceHistory`."""
 
     device: str
@@ -147,16 +142,12 @@ class RemoteHistory:
 
     def history(self) -> DeviceHistory:
         """Convert to the type that the local journal returns."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        series = tuple(
-            TransportHistory(**{one.name: getattr(each, one.name) for one in fields(each)})
-            for each in self.by_transport
-        )
+        found = as_dict(self)
+        series = tuple(TransportHistory(**as_dict(each)) for each in self.by_transport)
         return DeviceHistory(**found | {"by_transport": series})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteCopies:
+class RemoteCopies(Struct, frozen=True, kw_only=True):
     """The newest copy of each device; see `flashferry.store.history.History`."""
 
     copies: tuple[Measurement, ...]

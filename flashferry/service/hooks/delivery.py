@@ -12,8 +12,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from flashferry.service.audit.reading import facts_of
 from flashferry.service.hooks.sending import WHOLE_S, NotSent, Outgoing, send
@@ -31,8 +32,7 @@ _MOST_DUE = 500
 _POLL_S = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """Notices for one hook in one pass, in order; audit entries (`is_audit`) have no row in the outbox."""
 
     hook: rows.HookRow
@@ -40,8 +40,7 @@ class Batch:
     is_audit: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Tried(Struct, frozen=True, kw_only=True):
     """Result of one delivery; `failure` is None if the receiver accepted it."""
 
     batch: Batch

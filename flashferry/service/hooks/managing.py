@@ -11,13 +11,15 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from email.utils import getaddresses
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from flashferry.core.redaction import sanitize
 from flashferry.core.value_description import control_character
+from flashferry.core.values import replace
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind
@@ -64,8 +66,7 @@ CHOICES = tuple(kind for kind in NoticeKind if kind is not NoticeKind.TEST)
 """Kinds that hooks can choose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookSpec:
+class HookSpec(Struct, frozen=True, kw_only=True):
     """A hook as an admin specifies it.
 
     Attributes:
@@ -126,8 +127,7 @@ def remove_hook(service: Service, actor: Actor, hook_id: str) -> None:
         service.note(database, actor, "hook.removed", _object(hook), before=hook_json(hook))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookTest:
+class HookTest(Struct, frozen=True, kw_only=True):
     """A test of a hook.
 
     Attributes:

@@ -22,7 +22,6 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -32,8 +31,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret, masked, sanitize
+from flashferry.core.values import replace
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.outbound import Deadline, HttpAnswer, HttpRequest, NoAnswer, ask
 from flashferry.service.settings import HookSettings, MailSettings, ServiceSettings, secret_of
@@ -63,8 +65,7 @@ _LONGEST_SUBJECT = 150
 _SHOWN_FACTS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class Post(Struct, frozen=True, kw_only=True):
     """An HTTP POST: JSON body, and headers besides those of every request."""
 
     body: bytes
@@ -208,8 +209,7 @@ class NotSent(Exception):
         self.answer = answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True, kw_only=True):
     """A notice being sent, with the idempotency key of all attempts; `is_test`: the receiver's answer is read."""
 
     notice_id: str

@@ -8,15 +8,17 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.files import NotRegular, check_regular
+from flashferry.core.values import replace
 from flashferry.images.image import Digests
 from flashferry.images.image_platform_match import family_of_image
 from flashferry.images.manifest import Contents
@@ -260,8 +262,7 @@ _AT_ONCE = 10_000
 _OBJECT = "published:hashes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportResult:
+class ImportResult(Struct, frozen=True, kw_only=True):
     """Result of an import: rows in the file, number of new ones, and images whose state changed."""
 
     rows: int

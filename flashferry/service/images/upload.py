@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.images.image import published_digests as checked_digests
 from flashferry.images.manifest import Contents
 from flashferry.service.errors import (
@@ -48,8 +50,7 @@ MOST_OF_A_PERSON = 5
 _AGAIN = "Continue from the offset in this answer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewImage:
+class NewImage(Struct, frozen=True, kw_only=True):
     """An image to be uploaded; for an upload by a form, `size_bytes` is an upper bound."""
 
     name: str

@@ -8,8 +8,9 @@ import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.files import sync_folder
 from flashferry.images.image import Digests
@@ -114,16 +115,14 @@ _WHY_NOT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class Stated(Struct, frozen=True, kw_only=True):
     """SHA-512 that a user pasted as the vendor's, in lower case, and the user's name."""
 
     sha512: str
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """State of an image, and the reason as a sentence without a full stop."""
 
     state: ImageState

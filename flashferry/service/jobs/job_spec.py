@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs.processes import JobFolder
@@ -28,8 +29,7 @@ _VERBS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Devices:
+class Devices(Struct, frozen=True, kw_only=True):
     """Devices of a job, selected from the inventory; empty: all of the job's sites.
 
     Attributes:
@@ -41,8 +41,7 @@ class Devices:
     filters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True, kw_only=True):
     """Specification of a job.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.json_access import Node
@@ -33,8 +34,7 @@ _CHECK, _FIT = "flashferry.check/1", "fit"
 _OF_THIS_PLATFORM = "of this platform"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceResult:
+class DeviceResult(Struct, frozen=True, kw_only=True):
     """Result of a job for one device.
 
     Attributes:
@@ -148,8 +148,7 @@ MOST_RESULT_BYTES = 32 << 20
 _STDERR_BYTES = 8192
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutput:
+class JobOutput(Struct, frozen=True, kw_only=True):
     """A job with its output, limited to what the caller may see.
 
     Attributes:
@@ -211,8 +210,7 @@ _LATEST_JOBS = 300
 _KEPT_DOCUMENTS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """Result of a run, check or readiness check for a device.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 
+from flashferry.core.values import as_dict
 from flashferry.service.run_visibility import sites_of_run
 from flashferry.store.control import ControlRequest
 from flashferry.store.service.jobs import Job
@@ -19,7 +19,7 @@ RUNS = "/api/v1/runs"
 def job_json(job: Job) -> dict[str, object]:
     """Return a job as JSON types, without its command line."""
     hidden = {"words", "rules", "pid", "process_started"}
-    details = {name: value for name, value in asdict(job).items() if name not in hidden}
+    details = {name: value for name, value in as_dict(job).items() if name not in hidden}
     links = {"self": f"{JOBS}/{job.job_id}", "result": f"{JOBS}/{job.job_id}/result"} | (
         {"run": f"{RUNS}/{job.run_id}"} if job.run_id is not None else {}
     )
@@ -58,8 +58,8 @@ def run_json(run: StoredRun, control: ControlRequest, jobs: list[Job]) -> dict[s
         "actor": run.actor,
         "plan_digest": run.plan_digest,
         "sites": list(sites_of_run(run)),
-        "control": asdict(control),
-        "wishes": [asdict(one) for one in run.steer_requests],
+        "control": as_dict(control),
+        "wishes": [as_dict(one) for one in run.steer_requests],
         "waves": [_wave_json(run, number) for number in sorted({device.wave for device in run.devices})],
         "damaged": list(run.damaged),
         "jobs": [job_json(job) for job in jobs],

@@ -8,8 +8,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
@@ -57,8 +58,7 @@ RUNS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 _GOES_ON = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftRun:
+class LeftRun(Struct, frozen=True, kw_only=True):
     """Run of a dead job, as the journal has it.
 
     Attributes:
@@ -72,8 +72,7 @@ class LeftRun:
     is_stopped: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTry:
+class NextTry(Struct, frozen=True, kw_only=True):
     """Follow-up job to request: `recover` or `resume`, and its number under the dead job, from 1."""
 
     kind: JobKind

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.service.live.follow import Follower
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, forecast_of, limited_to, run_now
@@ -29,8 +31,7 @@ _WRITERS = frozenset({JobKind.STAGE, JobKind.RESUME, JobKind.PROBE})
 _NO_FORECAST = Forecast()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """The live state at one time.
 
     Attributes:

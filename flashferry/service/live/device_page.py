@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
+
+from msgspec import Struct
 
 from flashferry.model.states import Phase
 from flashferry.service.listing import Listing, listing
@@ -27,8 +28,7 @@ _COLUMNS: Mapping[str, Callable[[DeviceNow], Any]] = {
 _LONGEST_WORDS, _LONGEST_NUMBER = 200, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceQuery:
+class DeviceQuery(Struct, frozen=True, kw_only=True):
     """What a page of a run was asked for.
 
     Attributes:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from flashferry.core.redaction import sanitize
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
@@ -115,8 +117,7 @@ _ENDS = {
 """Ends that need attention, each with a sentence of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionItem:
+class ActionItem(Struct, frozen=True, kw_only=True):
     """An item that needs attention.
 
     Attributes:

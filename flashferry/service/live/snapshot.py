@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
+from msgspec import Struct, field
+
 from flashferry.core.json_access import Node
+from flashferry.core.values import as_dict, replace
 from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, RunState, label_of, phase_of
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.control_requests import SteerKind, SteerRequest
@@ -21,8 +23,7 @@ SILENT_RUN_S = 60.0
 """A running run without events for so long needs attention, unless it waits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceActivity:
+class DeviceActivity(Struct, frozen=True, kw_only=True):
     """Activity of a device as its events report it.
 
     Attributes:
@@ -41,8 +42,7 @@ class DeviceActivity:
     verdict: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventView:
+class EventView(Struct, frozen=True, kw_only=True):
     """State of a run from all its events so far.
 
     Attributes:
@@ -60,16 +60,14 @@ class EventView:
 NOTHING = EventView()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     """Forecast in a plan: duration (None: unknown) and the rate limit of each site."""
 
     duration_s: float | None = None
     caps_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceNow(DeviceStatus):
+class DeviceNow(DeviceStatus, frozen=True, kw_only=True):
     """A device of a run by the journal, with what its events report while its run is live.
 
     Attributes:
@@ -104,8 +102,7 @@ class DeviceNow(DeviceStatus):
         return self.restored == Restored.INCOMPLETE and not self.is_accepted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(Struct, frozen=True, kw_only=True):
     """Devices and bytes of a site, a run, or all runs.
 
     Attributes:
@@ -147,8 +144,7 @@ class Totals:
         return self.done + sum(self.of(phase) for phase in NOT_DONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunNow:
+class RunNow(Struct, frozen=True, kw_only=True):
     """State of a run.
 
     Attributes:
@@ -367,7 +363,7 @@ def _device(one: DeviceStatus, activity: DeviceActivity | None, size_bytes: int,
         "verdict": (moves.verdict if moves else None) or one.verdict,
     }
     return DeviceNow(
-        **{each.name: getattr(one, each.name) for each in fields(one)} | by_events,
+        **as_dict(one) | by_events,
         phase=moves.phase if moves else phase,
         step=(moves.step if moves else "") or one.activation or one.state,
         text=(moves.waits or moves.text if moves else "") or one.reason or "",

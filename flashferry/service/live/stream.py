@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
+from msgspec import Struct
+
 from flashferry.model.states import RunState
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
@@ -182,8 +184,7 @@ _POLL_S = 0.5
 _AT_ONCE_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Position in an event file: the file's identifier (empty: any) and the offset of the next line."""
 
     mark: str = ""

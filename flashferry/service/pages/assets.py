@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 
 from fastapi import APIRouter, Request
+from msgspec import Struct
 from starlette.responses import Response
 
 from flashferry.reports.graphs import GRAPH_STYLE
@@ -28,8 +28,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _ASK_AGAIN = "no-cache"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asset:
+class Asset(Struct, frozen=True, kw_only=True):
     """A static file; `mark` is the start of its SHA-256."""
 
     body: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from html import escape
 from html.parser import HTMLParser
@@ -18,11 +18,13 @@ from urllib.parse import quote, unquote
 from fastapi import APIRouter, Request
 from jinja2 import Environment
 from markupsafe import Markup
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Message
 
 from flashferry.core.redaction import sanitize
+from flashferry.core.values import replace
 from flashferry.model.states import label_of
 from flashferry.reports.as_html import page_templates
 from flashferry.service.access import ROUTES
@@ -182,8 +184,7 @@ NAVIGATION = (
 """In this order; pages without a route, or that the caller may not open, are left out, as is Sites without a centre."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A link of the navigation; `is_here` if the current page is it or below it."""
 
     title: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
+from flashferry.core.values import replace
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.api.hooks import list_hooks, notices_json
 from flashferry.service.background import BackgroundTasks, TaskState

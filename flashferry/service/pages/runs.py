@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from flashferry.core.codec import to_json
+from flashferry.core.values import replace
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import TheActor, TheService, TheZone

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from fastapi import APIRouter
 from markupsafe import Markup
 
+from flashferry.core.values import as_dict
 from flashferry.reports.graphs import svg
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.device_list import listed_devices
@@ -26,7 +26,7 @@ def trends(service: TheService, actor: TheActor) -> object:
     history = History.read(service.state)
     copies = [one for host in site_of for one in history.of(host)]
     return {
-        "sites": [asdict(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],
+        "sites": [as_dict(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],
         "site_names": service.settings.site_names,
         "fleet_graph": Markup(svg(fleet_graph(copies))),  # noqa: S704 -- svg escapes what it is given
         **_nights(service.state),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
@@ -22,8 +23,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 RESERVED = frozenset({SYSTEM.name, ANONYMOUS, "oidc", "header"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappedPerson:
+class MappedPerson(Struct, frozen=True, kw_only=True):
     """A user as a provider describes one.
 
     Attributes:

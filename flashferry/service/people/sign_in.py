@@ -15,6 +15,7 @@ from math import ceil
 
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
+from msgspec import Struct
 
 from flashferry.core.value_description import counted
 from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
@@ -92,8 +93,7 @@ MOST_WAITING = 7
 _NO_ACCOUNT = "the password of no account"  # hashed once per process
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """Result of a password check; `is_stale` if the hash has other parameters than configured now."""
 
     is_right: bool

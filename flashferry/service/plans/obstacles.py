@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from flashferry.model.fleet_plan import WindowState
 from flashferry.service.entered_text import sites_text
@@ -19,8 +20,7 @@ from flashferry.store.service.plans import PlanState, StoredPlan, window_of
 _RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True, kw_only=True):
     """One missing condition, and the page where it can be met (empty `path`: none).
 
     Attributes:
@@ -33,8 +33,7 @@ class Obstacle:
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacles:
+class Obstacles(Struct, frozen=True, kw_only=True):
     """Conditions missing for an approval, and for the start; both empty for a plan that is over."""
 
     approval: tuple[Obstacle, ...] = ()

@@ -6,11 +6,15 @@ import re
 import sqlite3
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from flashferry.core.jobs.processes import JobFolder
 from flashferry.core.state_folder import open_private
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, checked_title
@@ -34,8 +38,7 @@ _WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", re.ASCI
 _SHOWN = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSpec:
+class PlanSpec(Struct, frozen=True, kw_only=True):
     """A plan to be created.
 
     Attributes:
@@ -52,7 +55,7 @@ class PlanSpec:
     hosts: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     window: str = ""
-    chosen: Mapping[str, object] = field(default_factory=dict)
+    chosen: Mapping[str, object] = struct_field(default_factory=dict)
 
 
 def make_plan(service: Service, actor: Actor, spec: PlanSpec, once: Once | None = None) -> Job:

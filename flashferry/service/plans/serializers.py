@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
 
+from msgspec import Struct
+
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import as_dict
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.store.service.plans import StoredPlan
 from flashferry.tcp.receive_window import ASSUMED_RTT_S, choose_window
@@ -65,8 +67,7 @@ _FORECAST = frozenset(
 """Not compared per device: reasons and forecast, which is compared as a whole. Waves are compared by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differs:
+class Differs(Struct, frozen=True, kw_only=True):
     """A changed value; `before` or `after` is empty if it was or is missing."""
 
     what: str
@@ -74,16 +75,14 @@ class Differs:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceDiffers:
+class DeviceDiffers(Struct, frozen=True, kw_only=True):
     """Changes of one device."""
 
     host: str
     changes: tuple[Differs, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDifference:
+class PlanDifference(Struct, frozen=True, kw_only=True):
     """Differences between two plans: devices, images, waves, policy and limits, window and forecast."""
 
     added: tuple[str, ...]
@@ -97,7 +96,7 @@ class PlanDifference:
     @property
     def is_none(self) -> bool:
         """Return whether the plans are equal except for the time of creation."""
-        return not any(getattr(self, one.name) for one in fields(self))
+        return not any(as_dict(self).values())
 
 
 def difference(old: FleetPlan, new: FleetPlan) -> PlanDifference:
@@ -137,7 +136,7 @@ def _devices(
 
 
 def _of_device(device: PlannedDevice, lines: Mapping[str, tuple[str, ...]], waves: Mapping[str, str]) -> dict[str, str]:
-    values = {one.name: _word(getattr(device, one.name)) for one in fields(device) if one.name not in _FORECAST}
+    values = {name: _word(value) for name, value in as_dict(device).items() if name not in _FORECAST}
     return values | {"wave": waves.get(device.host, ""), "lines": "; ".join(lines.get(device.host, ()))}
 
 

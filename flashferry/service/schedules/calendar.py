@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 
@@ -28,8 +29,7 @@ _FAR_DAYS = 62
 """Every calendar has a day within so many: of two months each has a fourth Sunday."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
+class Once(Struct, frozen=True, kw_only=True):
     """A single local time."""
 
     at: datetime
@@ -44,8 +44,7 @@ class Once:
             yield self.at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weekly:
+class Weekly(Struct, frozen=True, kw_only=True):
     """A time of day on some weekdays (0: Monday), in all weeks or on the `nth` (1 to 4) of a month."""
 
     days: frozenset[int]

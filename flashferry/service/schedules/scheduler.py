@@ -6,16 +6,18 @@ import os
 import secrets
 import socket
 import sqlite3
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
 from flashferry.core.units import duration
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, checked_title, sites_text
@@ -60,8 +62,7 @@ class Step(StrEnum):
     REMOVE = "remove"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleSpec:
+class ScheduleSpec(Struct, frozen=True, kw_only=True):
     """A schedule to be created; see `Schedule`."""
 
     title: str
@@ -341,8 +342,7 @@ _MOST_AT_ONCE = 500
 EVERY_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Became:
+class Became(Struct, frozen=True, kw_only=True):
     """Result of a due time.
 
     Attributes:

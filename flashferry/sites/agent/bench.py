@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.api import FleetOptions, whole_fleet
 from flashferry.sites.agent.depot import SiteDepot
@@ -14,8 +15,7 @@ from flashferry.sites.settings import AgentSettings
 from flashferry.store.sites.agents import AgentDatabase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Bench(Struct, frozen=True, kw_only=True):
     """What orders are carried out with; `teller` sends reports, `ending` is set when the agent is to end."""
 
     settings: AgentSettings
@@ -34,8 +34,7 @@ class Bench:
         return frozenset(whole_fleet(options).inventory.hosts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """The result of an order; `exit_code` is None if no command reported one, `data` are more details."""
 
     exit_code: int | None

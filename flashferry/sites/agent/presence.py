@@ -18,10 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import masked
@@ -68,8 +69,7 @@ def place_of(state: Path) -> str:
     return sha256(f"{boot} {found.st_dev} {found.st_ino}".encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class Claimed(Struct, frozen=True, kw_only=True):
     """A claim as it is stored at the broker.
 
     Attributes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 
 from flashferry.core.state_folder import make_private_directory
+from flashferry.core.values import replace
 from flashferry.depot.sync.filling import Interrupted, SyncStopped
 from flashferry.model.fleet_plan import Action, FleetPlan, limited_to
 from flashferry.model.plan_file import plan_from, save_plan

@@ -17,9 +17,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.jobs.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import open_private
@@ -37,8 +38,7 @@ class TryKind(StrEnum):
     RESUME = "resume"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
+class Try(Struct, frozen=True, kw_only=True):
     """A finished attempt.
 
     Attributes:
@@ -96,8 +96,7 @@ _INTERRUPTED = "interrupted"
 """A file in the attempt's folder: the agent, ending itself, asked the process to end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryFolder:
+class TryFolder(Struct, frozen=True, kw_only=True):
     """An attempt on disk."""
 
     job_id: str

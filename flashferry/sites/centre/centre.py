@@ -11,13 +11,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from msgspec import Struct
+
 from flashferry.core.json_access import Node
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.wire import WireError, Word, WordKind, opened_word
@@ -74,8 +76,7 @@ def clock_by(asked: datetime, said: datetime, received: datetime) -> Clock | Non
     return Clock((said - asked).total_seconds() - both_ways_s / 2, both_ways_s / 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(Struct, frozen=True, kw_only=True):
     """A word that was ignored; `site` is the claimed one, empty if unreadable."""
 
     site: str

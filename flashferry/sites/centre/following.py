@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.redaction import masked
 from flashferry.core.value_description import counted
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Expected, Roster

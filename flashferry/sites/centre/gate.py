@@ -7,7 +7,8 @@ image before other devices get it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.states import Outcome, Phase
@@ -17,8 +18,7 @@ from flashferry.store.sites.words import DeviceOutcome
 FAILED = frozenset(one.value for one in Outcome if one.phase is Phase.FAILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """Whether all sites continue with all waves, or why the run starts nothing more (empty: it does)."""
 
     goes_on: bool = False

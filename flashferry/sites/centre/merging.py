@@ -6,11 +6,13 @@ A device without a record gets one from the state of its part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from flashferry.core.codec import CodecError, decode, stored_json
 from flashferry.core.errors import Kind
+from flashferry.core.values import replace
 from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure, RunReport
@@ -29,8 +31,7 @@ SYSTEM = Asker(actor="system", via="centre")
 """The requester of the centre's own decisions; no person has this name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class Merged(Struct, frozen=True, kw_only=True):
     """A run from the ledger; parts by site and round, devices by name."""
 
     run: SiteRun

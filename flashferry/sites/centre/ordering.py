@@ -10,8 +10,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from flashferry.sites.broker import Broker, BrokerUnreachable
 from flashferry.sites.centre.collecting import now, wire_run
@@ -46,8 +47,7 @@ def fresh_id(prefix: str = "order") -> str:
     return f"{prefix}-{secrets.token_hex(10)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderCheck:
+class OrderCheck(Struct, frozen=True, kw_only=True):
     """How many orders were sent, without acknowledgements, and why the broker refuses them; empty: it does not."""
 
     sent: int = 0

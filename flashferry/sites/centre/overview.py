@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
+
+from msgspec import Struct
 
 from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import wave_that_waits
@@ -32,8 +33,7 @@ from flashferry.store.sites.runs import (
 from flashferry.store.sites.words import DeviceOutcome, left_in_hand, outcomes_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteOverview:
+class SiteOverview(Struct, frozen=True, kw_only=True):
     """The state of a site.
 
     Attributes:
@@ -104,8 +104,7 @@ def overview(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartOverview:
+class PartOverview(Struct, frozen=True, kw_only=True):
     """The state of a run at a site.
 
     Attributes:
@@ -132,16 +131,14 @@ class PartOverview:
     left_in_hand: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteRequest:
+class SiteRequest(Struct, frozen=True, kw_only=True):
     """A request about a run; site None: all sites."""
 
     site: str | None
     wish: SteerRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOverview:
+class RunOverview(Struct, frozen=True, kw_only=True):
     """The state of a run of sites.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading, write_whole
@@ -19,8 +20,7 @@ from flashferry.store.sites.runs import SiteRun, plans_no_longer_needed, run_of,
 _LOG = logging.getLogger("flashferry.sites.centre")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+class ReadPlan(Struct, frozen=True, kw_only=True):
     """A plan with the text of its file, which agents fetch unchanged."""
 
     plan: FleetPlan

@@ -19,13 +19,15 @@ Relative paths start at the file's folder. Every key is checked before anything 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
+from flashferry.core.values import replace
 from flashferry.model.file_keys import parsed_toml
 from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey
@@ -39,8 +41,7 @@ _MOST_DAYS = 3660
 _MANUAL = "docs/sites-centre.md has each key"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteSettings:
+class SiteSettings(Struct, frozen=True, kw_only=True):
     """A site, and the devices that belong to it.
 
     Attributes:
@@ -57,8 +58,7 @@ class SiteSettings:
     devices: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CentreSettings:
+class CentreSettings(Struct, frozen=True, kw_only=True):
     """The centre's settings.
 
     Attributes:
@@ -87,8 +87,7 @@ class CentreSettings:
         return tuple({site.agent_key.key_id: site.agent_key for site in self.sites.values()}.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Centre:
+class _Centre(Struct, frozen=True, kw_only=True):
     key: str
     plans_folder: str
     silent_after_s: float = 120.0
@@ -97,8 +96,7 @@ class _Centre:
     keep_days: int = 90
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Broker:
+class _Broker(Struct, frozen=True, kw_only=True):
     url: str
     user: str = ""
     password_file: str = ""
@@ -108,16 +106,14 @@ class _Broker:
     plain: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Site:
+class _Site(Struct, frozen=True, kw_only=True):
     agent_key: str
     inventory_sites: tuple[str, ...] | None = None
     groups: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class _File(Struct, frozen=True, kw_only=True):
     centre: _Centre
     broker: _Broker
     sites: dict[str, _Site]

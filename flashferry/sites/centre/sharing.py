@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
@@ -19,8 +20,7 @@ from flashferry.store.sites.agents import AgentState
 _MOST_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """A site's part of a plan: the devices it stages, in the plan's order; at least one."""
 
     site: str

@@ -6,11 +6,11 @@ An answer is stored in the same transaction as the change.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
+class Once(Struct, frozen=True, kw_only=True):
     """A request to be carried out once, however often it is sent.
 
     Attributes:
@@ -22,8 +22,7 @@ class Once:
     request: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptAnswer:
+class KeptAnswer(Struct, frozen=True, kw_only=True):
     """A stored answer.
 
     Attributes:

@@ -12,9 +12,11 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
+from flashferry.core.values import field_names, replace
 from flashferry.store.database import execute_all
 from flashferry.store.service.database import STEPS
 
@@ -25,8 +27,7 @@ CLOCK_BACK = "clock.back"
 _SMALL_STEP = timedelta(seconds=2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True, kw_only=True):
     """One action, done or refused.
 
     Attributes:
@@ -54,8 +55,7 @@ class AuditEntry:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainedEntry:
+class ChainedEntry(Struct, frozen=True, kw_only=True):
     """An entry with its position in the chain.
 
     Attributes:
@@ -70,8 +70,7 @@ class ChainedEntry:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True, kw_only=True):
     """Selection of entries; an empty field selects all.
 
     Attributes:
@@ -91,7 +90,7 @@ class AuditFilter:
     outcome: str = ""
 
 
-_COLUMNS = tuple(one.name for one in fields(AuditEntry))
+_COLUMNS = tuple(field_names(AuditEntry))
 _TEXTS = (*_COLUMNS, "previous", "hash")
 _ALL = f"seq, {', '.join(_COLUMNS)}, previous, hash"
 _NO_END = 2**62

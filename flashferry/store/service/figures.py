@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.store.service.database import names_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingPlan:
+class WaitingPlan(Struct, frozen=True, kw_only=True):
     """A plan that waits for approval.
 
     Attributes:
@@ -59,8 +59,7 @@ COPIES = "copies"
 """Key of the transfer counters in the table `counted`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookFigures:
+class HookFigures(Struct, frozen=True, kw_only=True):
     """Notices of a hook.
 
     Attributes:
@@ -76,8 +75,7 @@ class HookFigures:
     given_up: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFigures:
+class TableFigures(Struct, frozen=True, kw_only=True):
     """Counts by table.
 
     Attributes:

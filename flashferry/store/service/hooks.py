@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flashferry.store.service.database import names_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRow:
+class HookRow(Struct, frozen=True, kw_only=True):
     """A hook.
 
     Attributes:
@@ -38,8 +38,7 @@ class HookRow:
     audit_seq: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxRow:
+class OutboxRow(Struct, frozen=True, kw_only=True):
     """A queued notice.
 
     Attributes:

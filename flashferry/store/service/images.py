@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+
+from msgspec import Struct
+
+from flashferry.core.values import as_dict, field_names
 
 
 class ImageState(StrEnum):
@@ -29,8 +32,7 @@ FOLDER = "folder"
 """Source of an image placed in the folder by hand; uploads have `upload`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredImage:
+class StoredImage(Struct, frozen=True, kw_only=True):
     """An image.
 
     Attributes:
@@ -80,8 +82,7 @@ class StoredImage:
         return self.state in USABLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(Struct, frozen=True, kw_only=True):
     """Digests that the vendor published for a file.
 
     Attributes:
@@ -99,8 +100,7 @@ class Published:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Golden:
+class Golden(Struct, frozen=True, kw_only=True):
     """The image intended for a model at a site.
 
     Attributes:
@@ -118,7 +118,7 @@ class Golden:
     at: str
 
 
-_COLUMNS = tuple(field.name for field in fields(StoredImage))
+_COLUMNS = tuple(field_names(StoredImage))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM images"  # noqa: S608 -- our columns
 
 
@@ -126,7 +126,7 @@ def add_image(database: sqlite3.Connection, image: StoredImage) -> bool:
     """Add an image; return False if the name is taken."""
     marks = ", ".join(f":{name}" for name in _COLUMNS)
     statement = f"INSERT INTO images ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT (name) DO NOTHING"  # noqa: S608
-    return database.execute(statement, asdict(image)).rowcount == 1
+    return database.execute(statement, as_dict(image)).rowcount == 1
 
 
 def image_of(database: sqlite3.Connection, name: str) -> StoredImage | None:
@@ -144,7 +144,7 @@ def set_image(database: sqlite3.Connection, image: StoredImage, *, was: ImageSta
     """Replace an image's row; return False if it is gone or no longer in state `was`."""
     values = ", ".join(f"{name} = :{name}" for name in _COLUMNS)
     statement = f"UPDATE images SET {values} WHERE name = :name AND state = :was"  # noqa: S608 -- our columns
-    return database.execute(statement, asdict(image) | {"was": was}).rowcount == 1
+    return database.execute(statement, as_dict(image) | {"was": was}).rowcount == 1
 
 
 def set_received(database: sqlite3.Connection, name: str, received_bytes: int) -> bool:
@@ -204,7 +204,7 @@ def add_published(database: sqlite3.Connection, rows: Iterable[Published]) -> in
     database.executemany(
         "INSERT INTO published (name, md5, sha512, source, at) VALUES (:name, :md5, :sha512, :source, :at) "
         "ON CONFLICT DO NOTHING",
-        (asdict(row) for row in rows),
+        (as_dict(row) for row in rows),
     )
     return database.total_changes - before
 
@@ -228,7 +228,7 @@ def set_golden(database: sqlite3.Connection, golden: Golden) -> None:
     database.execute(
         "INSERT INTO golden (model, site, image, by, at) VALUES (:model, :site, :image, :by, :at) "
         "ON CONFLICT (model, site) DO UPDATE SET image = excluded.image, by = excluded.by, at = excluded.at",
-        asdict(golden),
+        as_dict(golden),
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
+from msgspec import Struct
+
+from flashferry.core.values import as_dict, field_names
 from flashferry.store.service.database import names_in
 
 
@@ -42,8 +44,7 @@ IN_PROGRESS = frozenset({JobState.STARTING, JobState.RUNNING})
 """States of a job that has, or is about to get, a process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A process that the service starts.
 
     Attributes:
@@ -100,7 +101,7 @@ class Job:
         return self.state in OPEN
 
 
-_COLUMNS = tuple(field.name for field in fields(Job))
+_COLUMNS = tuple(field_names(Job))
 
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM jobs"  # noqa: S608 -- our columns
 
@@ -113,7 +114,7 @@ def add_job(database: sqlite3.Connection, job: Job) -> None:
     Raises:
         sqlite3.IntegrityError: The identifier, or this recovery attempt of its parent, exists.
     """
-    row = {name: json.dumps(value) if name in _LISTS else value for name, value in asdict(job).items()}
+    row = {name: json.dumps(value) if name in _LISTS else value for name, value in as_dict(job).items()}
     marks = ", ".join(f":{name}" for name in _COLUMNS)
     database.execute(f"INSERT INTO jobs ({', '.join(_COLUMNS)}) VALUES ({marks})", row)  # noqa: S608 -- our columns
 
@@ -289,8 +290,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(Struct, frozen=True, kw_only=True):
     """A schedule.
 
     Attributes:
@@ -322,8 +322,7 @@ class Schedule:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class Occasion(Struct, frozen=True, kw_only=True):
     """A due time and its result.
 
     Attributes:
@@ -343,16 +342,16 @@ class Occasion:
     sentence: str = ""
 
 
-_SCHEDULE_COLUMNS = tuple(one.name for one in fields(Schedule))
+_SCHEDULE_COLUMNS = tuple(field_names(Schedule))
 
 _SELECT_SCHEDULE = f"SELECT {', '.join(_SCHEDULE_COLUMNS)} FROM schedules"  # noqa: S608 -- our columns
 
-_OF_OCCASION = tuple(one.name for one in fields(Occasion))
+_OF_OCCASION = tuple(field_names(Occasion))
 
 
 def add_schedule(database: sqlite3.Connection, schedule: Schedule) -> None:
     """Add a schedule."""
-    row = asdict(schedule) | {"sites": json.dumps(schedule.sites)}
+    row = as_dict(schedule) | {"sites": json.dumps(schedule.sites)}
     marks = ", ".join(f":{name}" for name in _SCHEDULE_COLUMNS)
     database.execute(f"INSERT INTO schedules ({', '.join(_SCHEDULE_COLUMNS)}) VALUES ({marks})", row)  # noqa: S608
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 LOCAL = "local"
 
 ACTIVE = "active"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class Person(Struct, frozen=True, kw_only=True):
     """A user.
 
     Attributes:
@@ -39,8 +40,7 @@ class Person:
     has_password: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenGrant:
+class GivenGrant(Struct, frozen=True, kw_only=True):
     """A role of a user.
 
     Attributes:
@@ -218,8 +218,7 @@ class SessionRow:
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRow:
+class TokenRow(Struct, frozen=True, kw_only=True):
     """An API token.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.store.database import moment_of
@@ -26,8 +27,7 @@ class PlanState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFacts:
+class PlanFacts(Struct, frozen=True, kw_only=True):
     """A plan, regardless of decisions.
 
     Attributes:
@@ -53,8 +53,7 @@ class PlanFacts:
     ends_at: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlan(PlanFacts):
+class NewPlan(PlanFacts, frozen=True, kw_only=True):
     """A plan offered for approval.
 
     Attributes:
@@ -64,8 +63,7 @@ class NewPlan(PlanFacts):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPlan(PlanFacts):
+class StoredPlan(PlanFacts, frozen=True, kw_only=True):
     """A stored plan, without its text.
 
     Attributes:
@@ -86,8 +84,7 @@ class StoredPlan(PlanFacts):
     withdrawn_because: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """A decision about a plan.
 
     Attributes:
@@ -209,8 +206,7 @@ def _stored(row: sqlite3.Row) -> StoredPlan:
     return StoredPlan(**dict(row) | lists | {"state": PlanState(row["state"])})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveApproval:
+class WaveApproval(Struct, frozen=True, kw_only=True):
     """An approval of a wave of a run.
 
     Attributes:

@@ -10,11 +10,13 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from flashferry.core.json_access import Node
+from flashferry.core.values import as_dict, replace
 from flashferry.store.database import OwnDatabase
 
 FILE = "agent.sqlite3"
@@ -94,8 +96,7 @@ def agent_name(database: sqlite3.Connection, site: str) -> tuple[str, str]:
     return str(row["name"]), str(row["site"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentBeat:
+class AgentBeat(Struct, frozen=True, kw_only=True):
     """Periodic message of an agent about itself.
 
     Attributes:
@@ -118,8 +119,7 @@ class AgentBeat:
     said_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetching:
+class Fetching(Struct, frozen=True, kw_only=True):
     """An image being copied into a site's depot, as last reported.
 
     Attributes:
@@ -144,8 +144,7 @@ class Fetching:
         return f"{self.image}: {self.phase}, {self.percent}%"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentState:
+class AgentState(Struct, frozen=True, kw_only=True):
     """The agent of a site, as the centre knows it.
 
     Attributes:
@@ -277,7 +276,7 @@ def take_depot(database: sqlite3.Connection, site: str, images: Sequence[str]) -
 
 def take_fetching(database: sqlite3.Connection, site: str, fetching: Fetching | None) -> None:
     """Store the image being copied into a site's depot; None for none."""
-    kept = None if fetching is None else json.dumps(asdict(fetching))
+    kept = None if fetching is None else json.dumps(as_dict(fetching))
     database.execute("UPDATE agents SET fetching = ? WHERE site = ?", (kept, site))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 
 class OrderState(StrEnum):
@@ -25,8 +26,7 @@ class OrderState(StrEnum):
 UNFINISHED = (OrderState.OPEN, OrderState.STARTED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True, kw_only=True):
     """A stored order.
 
     Attributes:

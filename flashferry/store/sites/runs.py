@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import as_dict, field_names, replace
 from flashferry.store.control_requests import Asker, SteerRequest
 from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.database import FILE, SitesDatabase
@@ -34,8 +36,7 @@ OPEN = frozenset({PartState.HELD, PartState.GIVEN, PartState.ACCEPTED, PartState
 """States in which messages of a part are still expected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteRun:
+class SiteRun(Struct, frozen=True, kw_only=True):
     """A distributed run.
 
     Attributes:
@@ -64,8 +65,7 @@ class SiteRun:
     is_offered: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """The work of a site in one round of a run.
 
     Attributes:
@@ -103,8 +103,7 @@ class Part:
         return self.end_offset is not None and self.whole >= self.end_offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartDevice:
+class PartDevice(Struct, frozen=True, kw_only=True):
     """A device to be added to a distributed run.
 
     Attributes:
@@ -119,8 +118,7 @@ class PartDevice:
     wave: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptOrder:
+class KeptOrder(Struct, frozen=True, kw_only=True):
     """An order that is sent until its agent confirms it.
 
     Attributes:
@@ -146,11 +144,11 @@ _AGAIN = frozenset({"pause", "continue", "approve"})
 
 _LATER_S, _MOST_TRIES = 20.0, 30
 
-_ORDER = tuple(field.name for field in fields(KeptOrder))
+_ORDER = tuple(field_names(KeptOrder))
 
-_RUN = tuple(field.name for field in fields(SiteRun))
+_RUN = tuple(field_names(SiteRun))
 
-_PART = tuple(field.name for field in fields(Part))
+_PART = tuple(field_names(Part))
 
 
 def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], devices: Iterable[PartDevice]) -> None:
@@ -159,9 +157,9 @@ def add_run(database: sqlite3.Connection, run: SiteRun, parts: Sequence[Part], d
     Raises:
         sqlite3.IntegrityError: The run exists, or a device is in two parts.
     """
-    _insert(database, "runs", _RUN, [asdict(run) | {"left_out": json.dumps(run.left_out)}])
-    _insert(database, "parts", _PART, [asdict(part) for part in parts])
-    rows = [{"run": run.run} | asdict(one) for one in devices]
+    _insert(database, "runs", _RUN, [as_dict(run) | {"left_out": json.dumps(run.left_out)}])
+    _insert(database, "parts", _PART, [as_dict(part) for part in parts])
+    rows = [{"run": run.run} | as_dict(one) for one in devices]
     _insert(database, "devices", ("run", "host", "site", "round", "wave"), rows)
 
 
@@ -229,7 +227,7 @@ def open_parts_at(database: sqlite3.Connection, site: str) -> list[Part]:
 
 def add_orders(database: sqlite3.Connection, orders: Sequence[KeptOrder]) -> None:
     """Store orders to be sent until they are confirmed."""
-    _insert(database, "orders", _ORDER, [asdict(order) for order in orders])
+    _insert(database, "orders", _ORDER, [as_dict(order) for order in orders])
 
 
 def orders_to_send(database: sqlite3.Connection, run: str) -> list[KeptOrder]:
@@ -343,14 +341,14 @@ def add_steer_request(
         site: Only this site; None for all.
         wave: With `approve`: the highest approved wave.
     """
-    row = {"run": run, "site": site, "at": at, "what": what, "wave": wave} | asdict(asker)
+    row = {"run": run, "site": site, "at": at, "what": what, "wave": wave} | as_dict(asker)
     _insert(database, "steer_requests", tuple(row), [row])
 
 
 def steer_requests_of(database: sqlite3.Connection, run: str) -> list[tuple[str | None, SteerRequest]]:
     """Return the requests to steer a run, the oldest first, each with its site; None for all sites."""
     rows = database.execute("SELECT * FROM steer_requests WHERE run = ? ORDER BY rowid", (run,))
-    names = tuple(field.name for field in fields(SteerRequest))
+    names = tuple(field_names(SteerRequest))
     return [(row["site"], SteerRequest(**{name: row[name] for name in names})) for row in rows]
 
 
@@ -379,8 +377,7 @@ _ENDED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(Struct, frozen=True, kw_only=True):
     """Result of one pruning of events.
 
     Attributes:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MOST_AT_ONCE = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpooledWord:
+class SpooledWord(Struct, frozen=True, kw_only=True):
     """An unconfirmed message.
 
     Attributes:

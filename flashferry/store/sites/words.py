@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from flashferry.core.json_access import Node
 from flashferry.store.sites.runs import RANK, Part, PartState, part_of, send_later, take_order
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class Received(Struct, frozen=True, kw_only=True):
     """The received messages of a part.
 
     Attributes:
@@ -68,8 +68,7 @@ class Taken(StrEnum):
     OTHER_AGENT = "of an agent to which this part was not given"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartWord:
+class PartWord(Struct, frozen=True, kw_only=True):
     """A message about a part, with a verified signature.
 
     Attributes:
@@ -228,8 +227,7 @@ def _next(database: sqlite3.Connection, run: str) -> int:
 _WRITERS = {"accepted": _accepted, "refused": _refused, "event": _event, "record": _record, "ended": _ended}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class News(Struct, frozen=True, kw_only=True):
     """Changes of a run since the last poll.
 
     Attributes:
@@ -269,8 +267,7 @@ def news_of(database: sqlite3.Connection, run: str, *, event_seq: int = 0, chang
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceState:
+class DeviceState(Struct, frozen=True, kw_only=True):
     """A device of a distributed run.
 
     Attributes:
@@ -311,8 +308,7 @@ def left_in_hand(database: sqlite3.Connection, run: str) -> list[tuple[str, str]
     return [(row["site"], row["host"]) for row in rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceOutcome:
+class DeviceOutcome(Struct, frozen=True, kw_only=True):
     """Result of a device of a distributed run.
 
     Attributes:

@@ -8,12 +8,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.jobs.processes import ProcessMark
+from flashferry.core.values import replace
 from flashferry.fileserver import EventKind, FileServer, ServerEvent, ServerGone, ServerSettings, TicketRequest
 from flashferry.fileserver.rate_limits import SiteLoad
 from flashferry.fileserver.wire import SetLoadElsewhere

@@ -8,11 +8,11 @@ import select
 import signal
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import (
     EventKind,
     FileServer,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import field_names
 from flashferry.fileserver import Limits, SenderProfile, ServerEvent, TransferProgress, TransferRecord
 
 _ROOT = Path(__file__).parents[3]
@@ -26,4 +27,4 @@ def test_every_test_of_the_security_table_exists() -> None:
 @pytest.mark.parametrize("kind", [TransferRecord, TransferProgress, ServerEvent, Limits, SenderProfile])
 def test_every_field_is_explained(kind: type) -> None:
     """Fields of the JSON lines and of the settings all stand in the document."""
-    assert [name for name in kind.__dataclass_fields__ if f"`{name}`" not in _TEXT] == []
+    assert [name for name in field_names(kind) if f"`{name}`" not in _TEXT] == []

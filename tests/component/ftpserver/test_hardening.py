@@ -6,12 +6,12 @@ import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import FileServer, ServerSettings, TransferState
 from ftpserver import ftp_listener
 from tests.component.benches import IMAGE

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.cli import main as cli
+from flashferry.core.values import replace
 from flashferry.fileserver import CongestionControl, probe_capabilities
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.model import link_rates as pace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message
 
+from flashferry.core.values import replace
 from flashferry.service.access import ADMINISTERS, MOST_BODY_BYTES, MOST_PLAN_BYTES, OPERATES, PUBLIC, SELF, VIEWS
 from flashferry.service.api import limits as counted_bodies
 from flashferry.service.api.depends import TheActor, csrf_of

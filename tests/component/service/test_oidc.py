@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from urllib.parse import urlencode
 
 import httpx
@@ -12,6 +11,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
+from flashferry.core.values import replace
 from flashferry.service.people.oidc import MOST_BYTES, Provider
 from flashferry.service.settings import OidcSettings, ServiceSettings
 from flashferry.store.service import people as rows

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from benchmarks.subjects import free_port
+from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.plan_file import plan_from, plan_text
 from flashferry.monitor.event_log import event_log

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import CopyFailed, DialogueDisturbed, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession

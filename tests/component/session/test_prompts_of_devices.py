@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices import netmiko_driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.prompts import refusals

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices import dialogue, netmiko_driver
 from flashferry.devices.errors import (
     DeviceRefused,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.redaction import keep_secret
+from flashferry.core.values import replace
 from flashferry.devices import netmiko_driver
 from flashferry.devices.errors import DeviceUnreachable, LoginRefused
 from flashferry.devices.session import DeviceSession

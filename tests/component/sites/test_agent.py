@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import manifest_of
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice

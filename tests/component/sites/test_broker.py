@@ -7,12 +7,13 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.lab.authority import Authority
 from flashferry.sites.agent.presence import only_here
 from flashferry.sites.broker import (

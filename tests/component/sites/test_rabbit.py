@@ -9,11 +9,11 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.sites.broker import ORDER_TASK, Broker, BrokerSettings, BrokerUnreachable, site_queue
 from flashferry.sites.centre.listening import ListeningBroker
 from flashferry.sites.wire import OrderJob, WordKind

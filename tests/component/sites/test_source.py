@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import Manifest, manifest_of

@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.values import as_dict
 from flashferry.lab.world import World
 from tests.e2e.matrix.finding import Ending
 
@@ -45,7 +45,7 @@ def play(place: Path, job: Any) -> Ending:
     """Have a process do a job, which is a dataclass, and return how it ended."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(place))
-        connection.sendall(json.dumps(asdict(job), default=str).encode() + b"\n")
+        connection.sendall(json.dumps(as_dict(job), default=str).encode() + b"\n")
         stream = connection.makefile("rb")
         pid = int(stream.readline())
         if not select.select([connection], (), (), _LONGEST_ACT_S)[0]:

@@ -9,11 +9,12 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from flashferry.core.values import as_dict
 from tests.e2e.matrix.cells import Cell, named
 from tests.e2e.matrix.faults import FAULTS, Fault
 from tests.e2e.matrix.finding import Finding
@@ -62,7 +63,7 @@ def load(path: Path | None) -> Results:
 def save(path: Path | None, results: Results) -> None:
     """Write results to a file."""
     if path is not None:
-        content = {name: asdict(one) for name, one in results.items()}
+        content = {name: as_dict(one) for name, one in results.items()}
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.lab.standin.platform import load_platform
 from tests.e2e.matrix import faults, points
 from tests.e2e.matrix.cells import (

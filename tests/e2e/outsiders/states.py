@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.values import replace
 from flashferry.lab.standin.hardware import saved_files
 from tests.e2e.outsiders.everyday import UNICON
 from tests.unit.lab.standin.console import Console, new_console

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from nornir.core import Nornir
 
 from flashferry.api.jobs import dead_run_notices, job_for_image, job_for_plan, pace_notices
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.image import PlannedImage
 from flashferry.images.manifest import manifest_of

@@ -1,8 +1,8 @@
 """The benchmark of a site says no: an image that crossed the line twice, a site that is late, a router left out."""
 
-from dataclasses import replace
-
 import pytest
+
+from flashferry.core.values import replace
 
 # No part of what is installed: the tests of the wheel run away from the checkout.
 site_depot = pytest.importorskip("benchmarks.site_depot")

@@ -1,10 +1,11 @@
 """The benchmark of real agents says no: a router left out, staged twice or changed, a record that is missing."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from flashferry.core.values import replace
 
 # No part of what is installed: the tests of the wheel run away from the checkout.
 ground = pytest.importorskip("benchmarks.sites_real_ground")

@@ -1,8 +1,8 @@
 """The benchmark of stacks says no: bytes sent twice, a switch that is not ready, time that the box does not explain."""
 
-from dataclasses import replace
-
 import pytest
+
+from flashferry.core.values import replace
 
 # No part of what is installed: the tests of the wheel run away from the checkout.
 stacks = pytest.importorskip("benchmarks.stacks")

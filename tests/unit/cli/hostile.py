@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from flashferry.core.redaction import keep_secret
+from flashferry.core.values import field_names
 
 LOGIN = "Tr0ub4dor&3 ünd$x"
 ENABLE = "en-able$Sommer"
@@ -144,13 +144,12 @@ class Built:
         """Return a value of a dataclass."""
         hints = _hints(kind)
         values = {
-            field.name: given[field.name]
-            if field.name in given
-            else self._by_name[field.name]
-            if field.name in self._by_name and str in _kinds(hints[field.name])
-            else self._made(hints[field.name])
-            for field in fields(kind)
-            if field.init
+            name: given[name]
+            if name in given
+            else self._by_name[name]
+            if name in self._by_name and str in _kinds(hints[name])
+            else self._made(hints[name])
+            for name in field_names(kind)
         }
         return kind(**values)
 
@@ -176,7 +175,7 @@ class Built:
             return Path("/images") / HOSTILE.replace("\x00", "").replace("/", "|")
         if isinstance(kind, type) and issubclass(kind, Enum):
             return next(iter(kind))
-        if is_dataclass(kind):
+        if isinstance(kind, type) and field_names(kind):
             return self.one(kind)
         if kind in (Any, object):
             return HOSTILE

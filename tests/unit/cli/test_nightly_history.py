@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from flashferry.cli.program import build
+from flashferry.core.values import replace
 from flashferry.nightly.history import keep, past
 from flashferry.nightly.night import Night, NightCopy
 from flashferry.nightly.thresholds import judge_night

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 from flashferry.cli.history import blocks
 from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.activation import Activation, ActivationLimits, Phase
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import State

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from flashferry.core.values import replace
 from flashferry.fileserver.rate_limits import PacedCopy, SitePace, SitePaces
 from flashferry.tcp.pacing import Phase
 from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info

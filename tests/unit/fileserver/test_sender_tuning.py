@@ -1,10 +1,10 @@
 """What `auto` does to a connection: the kernel's options are set on a stand-in that notes them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import socket_tuning as module
 from flashferry.fileserver.rate_limits import Cap, SitePace
 from flashferry.fileserver.settings import SenderProfile

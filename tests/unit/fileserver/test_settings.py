@@ -1,11 +1,11 @@
 """Settings and the sender's choice: refused with a sentence, or taken as they are."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.socket_tuning import ChannelLimit, LossEstimate, choose_sender, first_candidates

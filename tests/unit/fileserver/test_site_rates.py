@@ -2,11 +2,11 @@
 
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.tcp.sample import Sample

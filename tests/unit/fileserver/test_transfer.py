@@ -1,12 +1,12 @@
 """The account of a transfer, fed with TCP_INFO bytes made by hand."""
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver.ticket_accounts import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord

@@ -2,12 +2,12 @@
 
 import os
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import wire
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.rate_limits import SiteLoad

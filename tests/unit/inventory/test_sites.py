@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from inventory.host_view import HostView, view
 from inventory.nornir_loader import open_inventory
 from inventory.sites import rate_missing, sites_of
@@ -59,7 +58,7 @@ def test_null_lifts_a_groups_windows(views):
 
 def test_a_site_is_what_its_devices_say(views):
     """What belongs to the link is one; a VRF that only one device needs is not the site's."""
-    found = sites_of([views["r1"], dataclasses.replace(views["r1"], name="r3", vrf=None)])
+    found = sites_of([views["r1"], replace(views["r1"], name="r3", vrf=None)])
     assert list(found) == ["east"]
     east = found["east"]
     assert (east.link_rate_bps, east.cap_share, east.max_copies, east.cap_bps) == (20e6, 0.7, 4, pytest.approx(14e6))
@@ -68,7 +67,7 @@ def test_a_site_is_what_its_devices_say(views):
 
 def test_a_device_without_a_site_is_in_none(views):
     """Its link is nobody else's, so there is nothing to share."""
-    assert sites_of([dataclasses.replace(views["r1"], site=None)]) == {}
+    assert sites_of([replace(views["r1"], site=None)]) == {}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_devices_of_a_site_that_disagree_are_told(views, change, sentence):
     """Both devices, the site, the key and both values stand in one sentence."""
     r1 = views["r1"]
     with pytest.raises(ConfigInvalid, match=sentence):
-        sites_of([r1, dataclasses.replace(r1, name="r2", **change)])
+        sites_of([r1, replace(r1, name="r2", **change)])
 
 
 def test_a_site_without_a_rate_is_told():

@@ -1,10 +1,10 @@
 """World files: what they say becomes a world, and what is wrong is named by file, key and what is allowed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.lab.authority import Authority
 from flashferry.lab.errors import LabError, data_names
 from flashferry.lab.link import load_profile

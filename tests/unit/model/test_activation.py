@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.codec import decode, to_json
+from flashferry.core.values import replace
 from flashferry.model.activation import Activation, ActivationLimits, Phase, Sighting, sighting
 from tasks.activating.boot_order import BootOrder
 from tasks.activating.service_state import ServiceState

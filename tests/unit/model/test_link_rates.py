@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.model.link_rates import STATED, LinkRates, copy_share
 from flashferry.tcp.sample import Sample

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.lost_copy_rules import Decision, Evidence, decide_recovery
 from tests.some import some
 

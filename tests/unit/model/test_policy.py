@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 import pytest
 
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.limits import Limits
 from flashferry.model.policy import (
     PlanSettings,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import field_names
 from flashferry.monitor.event_log import SCHEMA, EventLog, event_line, event_log
 from flashferry.monitor.events import Event, Progress, TransferEnd
 from tests.patience import PATIENCE_S
@@ -48,7 +48,7 @@ def test_a_line_has_every_field():
     )
     event = Event(host="r1", step="transfer", status="done", text="", at_s=2.0, transfer=end)
     found = json.loads(event_line(event, run_id="run-1", at=datetime(2026, 11, 21, 22, 15, 30, 125_000, UTC)))
-    assert list(found) == ["schema", "at", *(field.name for field in fields(Event)), "seq"]
+    assert list(found) == ["schema", "at", *(name for name in field_names(Event)), "seq"]
     assert (found["schema"], found["at"], found["run_id"]) == (SCHEMA, "2026-11-21T22:15:30.125Z", "run-1")
     assert found["transfer"]["verdict"] == "cap"
     assert found["progress"] is None
@@ -59,7 +59,7 @@ def test_every_field_is_explained(documentation):
     """docs/events.md names each field of a line, in code style."""
     text = documentation("events.md")
     for kind in (Event, Progress, TransferEnd):
-        missing = [field.name for field in fields(kind) if f"`{field.name}`" not in text]
+        missing = [name for name in field_names(kind) if f"`{name}`" not in text]
         assert missing == []
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.nightly.backend import (
     LabNode,

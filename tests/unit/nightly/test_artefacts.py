@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import forget_secrets, keep_secret
+from flashferry.core.values import replace
 from flashferry.nightly.artefacts import history_html, write_artefacts
 from flashferry.nightly.artefacts.page import night_html
 from flashferry.nightly.artefacts.report import (

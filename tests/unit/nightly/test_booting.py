@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.nightly.backend import DiskFile
 from flashferry.nightly.booting import BootImage, ImageChoice, chosen
 from flashferry.nightly.cml.images import disk_file, image_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from flashferry.core.redaction import keep_secret
+from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.backend import Leftover
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, nobodys, read_notes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.nightly.night import Fault, NightFault
 from flashferry.nightly.routers import Configurations, check_is_the_labs
 from flashferry.nightly.steps import run_night

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +13,7 @@ from flashferry.cli.main import main
 from flashferry.cli.nightly.run import StepLines
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import forget_secrets, keep_secret
+from flashferry.core.values import replace
 from flashferry.nightly import runner
 from flashferry.nightly.backend import NodeState
 from flashferry.nightly.description.reading import load_description

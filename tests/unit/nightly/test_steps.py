@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.nightly.backend import LinkCondition, NodeState
 from flashferry.nightly.night import Fault, Judgement, NightFault, NoCapacity, Rating, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun

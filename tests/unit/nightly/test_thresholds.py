@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.nightly.history import by_series, keep, past, stored_nights
 from flashferry.nightly.night import Fault, Night, Rating, SeriesKey, StepName
 from flashferry.nightly.thresholds import judge_night, judges, named_judgements

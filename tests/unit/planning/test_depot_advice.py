@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.waves import WavePolicy

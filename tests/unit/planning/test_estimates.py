@@ -1,12 +1,13 @@
 """From what devices told and what is known of them to what a forecast is made from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, PlannedDevice, Supply
 from flashferry.model.link_rates import STATED, LinkRate

@@ -1,10 +1,10 @@
 """What is to be expected of a run, whether it fits, and what would make it fit."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s

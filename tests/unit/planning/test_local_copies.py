@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Supply
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.model.limits import Limits
 from flashferry.planning.shared_link import SharedLink
 from flashferry.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, simulate

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from html import unescape
 
 from flashferry.cli.view.report_table import report_text
+from flashferry.core.values import replace
 from flashferry.reports.as_html import report_html
 from flashferry.reports.model import Report
 from tests.unit.reports.conftest import real_record, reported, stored_device, stored_run

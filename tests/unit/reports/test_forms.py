@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,6 +16,7 @@ import pytest
 
 from flashferry.cli.view.report_table import report_text
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.reports.as_csv import COLUMNS, report_csv, safe
 from flashferry.reports.as_html import MOST_OPENED, report_html

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.model.activation import ActivationLimits, ActivationOutcome, Phase
 from flashferry.run.activation import following as followed

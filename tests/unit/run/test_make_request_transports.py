@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
+from flashferry.core.values import replace
 from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
 from flashferry.run.make_request import request_for_image

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.core.values import replace
 from flashferry.fileserver import SenderReport
 from flashferry.model.probe_result import Arm, ProbeResult
 from flashferry.model.record import DeviceRecord, RunReport

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable, QuestionLeft, TransferStalled
 from flashferry.devices.session import CpuUse
 from flashferry.model.states import Outcome

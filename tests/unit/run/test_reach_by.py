@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.core.errors import Kind
+from flashferry.core.values import replace
 from flashferry.model.policy import StagePolicy
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -12,6 +12,7 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.task import Result
 
+from flashferry.core.values import replace
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.limits import RetryPolicy

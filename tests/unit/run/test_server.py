@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run import server as module
 from flashferry.run.request import RunOptions

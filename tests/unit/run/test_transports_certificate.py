@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.lab.authority import Authority
 from flashferry.model.policy import ServerPlace, StagePolicy
 from flashferry.run.device.device_run import DeviceRun

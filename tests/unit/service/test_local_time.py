@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.reports.words import moment
 from flashferry.service.known_names import site_zones
 from flashferry.service.live.presenters import clock, tonight_board

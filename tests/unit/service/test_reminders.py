@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.service.live.presenters import action_items
 from flashferry.service.notices import NoticeKind

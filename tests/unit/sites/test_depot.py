@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.depot.catalogue.part import CatalogueBusy
 from flashferry.depot.sync.filling import SourceUnreachable, SyncStopped
 from flashferry.images.image import PlannedImage

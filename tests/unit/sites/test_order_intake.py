@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.execution import carry_out
 from flashferry.sites.agent.order_checks import OrderRefused

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.sites import wire
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, UnknownKey, WireError, Word, WordKind

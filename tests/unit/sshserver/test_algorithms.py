@@ -1,7 +1,6 @@
 """What is offered to whom; asyncssh knows every name of it."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import asyncssh.encryption
@@ -10,6 +9,7 @@ import asyncssh.mac
 import pytest
 
 import flashferry
+from flashferry.core.values import replace
 from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.sshserver import algorithms as module
 from flashferry.sshserver.algorithms import LONG_REKEY_BYTES, SHORT_REKEY_BYTES, algorithms_for

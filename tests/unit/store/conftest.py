@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.sample import Sample

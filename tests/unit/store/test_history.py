@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
 from flashferry.store.history import History

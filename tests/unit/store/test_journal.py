@@ -9,7 +9,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import Barrier
@@ -17,6 +16,7 @@ from threading import Barrier
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import NEXT, State, is_allowed
 from flashferry.store.journal import Journal, NewDevice

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import as_dict
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored, RunState, State
 from flashferry.store.control import ControlRequest, control_request, may_approve
@@ -36,7 +35,7 @@ def test_a_transfer_comes_back_with_its_samples(journal, enter, kept, transfer):
     journal.add_transfer(run_id, "r1", kept())
     ((one,),) = (device.transfers for device in read_run(journal.directory, run_id).devices)
     assert (one.kind, one.tuned, one.image, one.at) == ("stage", True, "x.bin", "2026-05-28T20:26:40.000+00:00")
-    assert one.record["samples"] == [asdict(sample) for sample in transfer.samples]
+    assert one.record["samples"] == [as_dict(sample) for sample in transfer.samples]
     assert one.record["verdict"]["kind"] == "bandwidth"
 
 

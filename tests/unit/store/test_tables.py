@@ -7,12 +7,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from flashferry import store
+from flashferry.core.values import field_names
 from flashferry.store.schema import migrate
 from flashferry.store.tables import AttemptRow, LeaseRow, RecordRow, RunRow, SampledRow
 from tests.house.modules import source_files, tree_of
@@ -75,6 +75,6 @@ def test_rows_have_every_column(kinds: tuple[type, ...]) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         migrate(database)
         table = {name for _, name, *_ in database.execute(f"PRAGMA table_info({kinds[0].TABLE})")}
-    read = {field.name for kind in kinds for field in fields(kind)} - {"is_sound"}
+    read = {name for kind in kinds for name in field_names(kind)} - {"is_sound"}
     assert table - read == {"seal"}
     assert read <= table

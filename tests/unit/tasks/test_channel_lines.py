@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS, IOS_XE
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.image import Image
 from flashferry.images.image_platform_match import Fits

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 import tasks.connectivity
+from flashferry.core.values import replace
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, RestoreIncomplete
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession

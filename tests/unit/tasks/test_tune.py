@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.prompts import refusals

@@ -1,10 +1,10 @@
 """TCP_INFO by length: every field where the kernel header puts it, and None where the kernel had none."""
 
 import struct
-from dataclasses import fields
 
 import pytest
 
+from flashferry.core.values import as_dict
 from flashferry.tcp.tcp_info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 
 # The layout as one format, written down apart from the parser's table: linux/tcp.h of 6.18, 280 bytes.
@@ -18,7 +18,7 @@ def _raw() -> bytes:
 
 
 def _values(info: TcpInfo) -> list[int | None]:
-    return [getattr(info, field.name) for field in fields(info)]
+    return list(as_dict(info).values())
 
 
 def test_every_field_is_read_in_the_order_of_the_header() -> None:

@@ -1,11 +1,11 @@
 """Verdicts: a row per cause, with the sentence an operator reads."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.tcp.sample import Sample, intervals
 from flashferry.tcp.tcp_info import NO_PACING_LIMIT, parse_tcp_info
 from flashferry.tcp.verdict import OwnPace, VerdictKind, classify_transfer

@@ -1,12 +1,12 @@
 """Verdicts on transfers whose client asks for every piece: how much it asks for at a time may be the limit."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
 from tests.unit.tcp.flows import flow_of

@@ -1,7 +1,6 @@
 """Verdicts on transfers through an SSH channel: a window of its own inside TCP's, measured and made by chance."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.core.values import replace
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import KnownLink, Verdict, VerdictKind, classify_transfer
 from tests.unit.tcp.flows import flow_of

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from flashferry.core.values import replace
 from flashferry.transports import transport_named
 from flashferry.transports.ftp import FTP
 from flashferry.transports.transport import Transport

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports.ftp import FTP
 from flashferry.transports.transport import Offer, copy_command, shown_command

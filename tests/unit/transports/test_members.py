@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import ListenerSettings
 from flashferry.transports import TRANSPORTS, WAYS, listeners, transport_named

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.fileserver import Ticket

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
+from flashferry.core.values import replace
 from flashferry.transports import TRANSPORTS, transport_selection
 from flashferry.transports.transport_selection import (
     TransportRequest,

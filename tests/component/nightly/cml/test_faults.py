@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.nightly.backend import LinkCondition, NodeState, RunningLab
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.cml.images import disk_file, image_of, put_image, remove_image

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +15,7 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from flashferry.cli.program import build
+from flashferry.core.values import replace
 from flashferry.lab.cml.standin import Exchange
 from flashferry.nightly import runner
 from flashferry.nightly.clean_up import ReapRules, reap

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.activation import ActivationOutcome, Phase
 from tests.e2e.matrix.activation import faults, points
 from tests.e2e.matrix.activation.cells import ALL_CELLS, CI_CELLS, NEW_LINE, OLD_LINE, STARTS, named

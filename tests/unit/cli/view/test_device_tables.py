@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.cli.view.device_tables import MOST_DETAILED, print_checks, print_recovery, print_run, print_run_details
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.core.values import replace
 from flashferry.images.image import Image
 from flashferry.model.probe_result import ProbeResult, TransportArm
 from flashferry.model.record import DeviceRecord, Failure, RunReport

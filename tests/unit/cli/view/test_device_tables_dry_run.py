@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.cli.view.device_tables import print_dry_run
+from flashferry.core.values import replace
 from flashferry.images.image import Digests
 from flashferry.model.policy import StagePolicy
 from flashferry.model.states import Outcome

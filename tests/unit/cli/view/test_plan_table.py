@@ -1,7 +1,6 @@
 """A plan for people: readable at any size, what needs attention first."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from rich.console import Console
 from flashferry.cli.view import layout, plan_table
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.plan_table import PlanProgress
+from flashferry.core.values import replace
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import (
     Action,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 from flashferry.core.jobs.processes import ProcessMark, claim, read_mark
+from flashferry.core.values import replace
 
 
 def test_a_process_is_known_until_it_ends():

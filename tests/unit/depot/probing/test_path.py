@@ -1,9 +1,8 @@
 """Rounds: every method once in each, in orders of a seed, the first of them for nothing."""
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.depot.probing.figures import Ceilings, Trial
 from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.path import in_rounds

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 import tasks
+from flashferry.core.values import field_names
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Commands
 from flashferry.transports import TRANSPORTS
 
 TASKS = Path(tasks.__file__).parent
 
-_FIXED = {getattr(platform.commands, name) for platform in PLATFORMS for name in Commands.__slots__ if name != "save"}
+NAMES = field_names(Commands)
+_FIXED = {getattr(platform.commands, name) for platform in PLATFORMS for name in NAMES if name != "save"}
 """All but what people are told in many a hint to give themselves."""
 _WITH_A_PATH = {
     ask("x").removesuffix("x")

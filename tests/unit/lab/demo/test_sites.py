@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.cli.main import main
+from flashferry.core.values import replace
 from flashferry.lab import broker
 from flashferry.lab.demo.sites import verification
 from flashferry.lab.demo.sites.environment import opened

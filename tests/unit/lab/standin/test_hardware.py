@@ -1,10 +1,11 @@
 """What a stand-in boots: what was saved and is there, and where it stays at ROMMON's prompt."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from flashferry.core.values import replace
 
 NEW = "isr4300-universalk9.16.09.04.SPA.bin"
 OTHER = "isr4300-universalk9.16.06.08.SPA.bin"

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.lab.standin.faults import switch
 from templates.rows import StackUnit, rows
 from templates.version import parse_version

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.lab.standin.device import Device
 
 IMAGE = "c8000v-universalk9.17.15.03a.SPA.bin"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.preflight import preflight

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.images.image_platform_match import Fits, ImageFit
 from flashferry.model.states import Outcome
 from flashferry.planning.image_platforms import GivenImages

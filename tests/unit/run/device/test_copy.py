@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileExists, NotDelivered
 from flashferry.fileserver import TransferState
 from flashferry.model.lost_copy_rules import Decision

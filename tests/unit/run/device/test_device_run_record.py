@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import kind_of
+from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyStopped,
     DeviceRefused,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from nornir.core.inventory import Host
 
+from flashferry.core.values import replace
 from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.run.device import device_run

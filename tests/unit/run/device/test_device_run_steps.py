@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, Interrupted
 from flashferry.run.device.device_run import DeviceRun
 from tasks.restore import RESTORE

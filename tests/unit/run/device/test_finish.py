@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import CopyFailed, DeviceUnreachable
 from flashferry.model.doubts import Remembered
 from flashferry.model.record import failure_of

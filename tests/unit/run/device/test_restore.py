@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRefused
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.record import failure_of

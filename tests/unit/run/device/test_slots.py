@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from nornir.core.inventory import Host
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits

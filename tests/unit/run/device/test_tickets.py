@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.fileserver import SshOffer, TransferState
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.tickets import issue_ticket, last_server_error, open_push, take_account

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.tune import arm_applet
 from tasks.dead_man import DeadManReport

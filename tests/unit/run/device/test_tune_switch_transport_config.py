@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.run.device import tune

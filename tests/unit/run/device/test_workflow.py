@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from flashferry.core.errors import kind_of
+from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable
 from flashferry.fileserver import FileServerError
 from flashferry.model.states import Outcome

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
+from flashferry.core.values import replace
 from flashferry.model.states import Outcome
 from flashferry.run.device import workflow
 from flashferry.run.device.device_run import DeviceRun

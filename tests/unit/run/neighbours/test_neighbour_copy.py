@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.run.device import device_run
 from flashferry.run.device.device_run import DeviceRun

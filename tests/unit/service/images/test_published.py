@@ -6,7 +6,6 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, SHA512
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from flashferry.core.values import replace
 from tests.served import BEGIN
 from tests.unit.service.images.conftest import CONTENT, IMAGES, sha512_of
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.values import replace
 from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
 
 from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped
+from flashferry.core.values import as_dict, replace
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.steering import cancel
@@ -46,7 +46,7 @@ class Processes:
     def take(self, folder, child):
         mark = ProcessMark.of(child.pid)
         with suppress(FileExistsError), (folder.mark_file).open("x") as file:
-            json.dump(asdict(mark), file)
+            json.dump(as_dict(mark), file)
 
     def end(self, service, job_id, *, exit_code=None, words=""):
         """Kill a job's process, which had said this at its end, or nothing."""
@@ -189,7 +189,7 @@ def test_a_process_of_another_boot_is_dead(service, anna, supervisor, processes)
     run_of(service, job_id)
     folder = JobFolder.of(service.state, job_id)
     mark = ProcessMark.of(os.getpid())
-    folder.mark_file.write_text(json.dumps(asdict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
+    folder.mark_file.write_text(json.dumps(as_dict(replace(mark, started=f"another:{mark.started.split(':')[1]}"))))
     supervisor.run_once(service)
     assert seen(service, job_id).state is JobState.DEAD
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.jobs.supervisor import RECOVERY_PAUSES_S, LeftRun, NextTry, next_try, starts_again
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import Job, JobKind, JobState

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.service.jobs.supervisor import has_depot, start, unit_of
 from flashferry.store.service.jobs import Job, JobKind
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from flashferry.core.values import field_names
 from flashferry.model.states import RunState
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import NOTHING, EventView, Forecast, RunNow, run_now
@@ -28,7 +28,7 @@ def followed(*devices: DeviceStatus, state: RunState = RunState.ALIVE, sizes: in
     given = {"verb": "stage", "started_at": "2026-11-22T01:00:00.000+00:00", "finished_at": None}
     status = RunStatus(run_id=run_id, state=state, devices=devices, **given | more)
     told = {"run_id": run_id, "verb": status.verb, "started_at": status.started_at, "finished_at": status.finished_at}
-    row = RunRow(**dict.fromkeys(field.name for field in fields(RunRow)) | told)
+    row = RunRow(**dict.fromkeys(name for name in field_names(RunRow)) | told)
     request = {
         "images": [{"name": "i.bin", "size_bytes": sizes}],
         "image_of": {one.host: "i.bin" for one in devices},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 
@@ -11,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flashferry.api.state import back_up
 from flashferry.core.redaction import forget_secrets, keep_secret
+from flashferry.core.values import replace
 from flashferry.model.states import Phase, RunState
 from flashferry.monitor.metrics.instruments import MetricKind
 from flashferry.service.background import BackgroundTasks, PeriodicTask

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.people import accounts

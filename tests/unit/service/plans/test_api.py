@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router
 from tests.unit.service.plans.calling import client as made

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import approve, deny, withdraw

@@ -81,7 +81,7 @@ def test_who_may_not_is_refused(service, who, run, digest, name, status, told):
 
 def test_the_plans_maker_approves_no_wave_of_it_with_whatever_role(service, who, run, digest):
     """Four eyes hold for the run as for its plan."""
-    from dataclasses import replace
+    from flashferry.core.values import replace
 
     both = replace(who("ann"), name="maker")
     assert refused(service, both, run, 0, digest=digest).sentence.startswith("run: expected someone else than maker")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from http import HTTPStatus
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import plan_document, plan_text, sealed
 from flashferry.service.api.problems import status_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html import unescape
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Savings
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import carried

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.values import replace
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router
 from flashferry.service.api.problems import status_of

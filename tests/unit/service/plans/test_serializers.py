@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action, Supply
 from flashferry.model.limits import Limits
 from flashferry.model.policy import settings

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.plans.deciding import approve
 from flashferry.service.schedules.scheduler import ScheduleSpec, make_schedule
 from flashferry.service.service import Service

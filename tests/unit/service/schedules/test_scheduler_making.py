@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from http import HTTPStatus
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
 from flashferry.service.plans.deciding import deny

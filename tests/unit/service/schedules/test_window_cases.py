@@ -6,7 +6,7 @@ docs/plan.md has the table; it is held against what happens here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 
 from flashferry.api.staging import wait_for_window
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import FleetPlan, PlanWindow, spoken
 from flashferry.reports import words
 from flashferry.service.errors import ServiceError

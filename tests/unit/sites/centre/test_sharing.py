@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from flashferry.api.jobs import job_for_plan
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action
 from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from flashferry.core.values import replace
 from tasks.activating.service_state import (
     ServiceState,
     interfaces_up,
