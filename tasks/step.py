@@ -7,10 +7,9 @@ label and what its end means.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 if TYPE_CHECKING:
     from nornir.core.task import Result, Task
@@ -36,7 +35,8 @@ class CostPhase(Enum):
     RESTORE = auto()
 
 
-class Delivered(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
     """The values that a step between journal and restore gets.
 
     Attributes:
@@ -49,7 +49,8 @@ class Delivered(Struct, frozen=True, kw_only=True):
     interrupted: Callable[[], bool]
 
 
-class Step(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
     """A step of a device's run.
 
     Attributes:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct, field
 
 from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
@@ -35,7 +34,8 @@ LEAST_DIGEST = 8
 """Number of digest digits that identify a plan."""
 
 
-class ActivationOptions(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationOptions:
     """How a plan is activated.
 
     Attributes:
@@ -59,7 +59,8 @@ class ActivationOptions(Struct, frozen=True, kw_only=True):
     has_console_access: bool = False
 
 
-class ActivationPlan(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationPlan:
     """Which device is reloaded when, into which image; shown for approval.
 
     Attributes:

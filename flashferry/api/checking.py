@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct, field
 
 from flashferry.api.fleet import journal_in
 from flashferry.api.fleet_options import state_folder
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 
-class CheckResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
     """Result of a check.
 
     Attributes:
@@ -116,7 +116,8 @@ def check(
     return CheckResult(devices=records, exit_code=code)
 
 
-class ProbeOptions(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOptions:
     """What a speed test measures.
 
     Attributes:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
@@ -32,7 +31,8 @@ _MOST_CHANGES = 3
 """How often an image may change at the source during its fetch before that is an error."""
 
 
-class SyncRequest(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
     """Images to fetch into a catalogue.
 
     Attributes:
@@ -61,7 +61,8 @@ class SyncRequest(Struct, frozen=True, kw_only=True):
             )
 
 
-class SyncedImage(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncedImage:
     """Result of syncing an image.
 
     Attributes:
@@ -86,7 +87,8 @@ class SyncedImage(Struct, frozen=True, kw_only=True):
         return self.kind == Kind.SYNC_STOPPED
 
 
-class SyncResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResult:
     """Result of a sync.
 
     Attributes:
@@ -98,7 +100,8 @@ class SyncResult(Struct, frozen=True, kw_only=True):
     exit_code: ExitCode
 
 
-class VerifyResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
     """Result of verifying images.
 
     Attributes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec import Struct, field
 
 from inventory.host_key_rules import state_directory
 from inventory.selection import SAMPLE, Selection, sample_directory
@@ -16,7 +15,8 @@ def state_folder(state: Path | str | None) -> Path:
     return state_directory(None if state is None else Path(state))
 
 
-class FleetOptions(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
     """Which devices, and how to log in to them.
 
     Attributes:

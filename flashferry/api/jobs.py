@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -36,7 +35,8 @@ PLAN = "plan"
 """Key in a run's request for path and digest of its plan."""
 
 
-class StageJob(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageJob:
     """A run before it starts: nothing is sent or journaled yet.
 
     Attributes:

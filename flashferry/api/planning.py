@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.values import replace
@@ -36,7 +35,8 @@ _OUTCOMES = {
 }
 
 
-class PlanResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
     """Result of planning.
 
     Attributes:

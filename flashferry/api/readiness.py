@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct, field
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from tasks.check import TargetImage
 
 
-class ReadyRequest(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyRequest:
     """What readiness is checked for.
 
     Attributes:
@@ -54,7 +54,8 @@ class ReadyRequest(Struct, frozen=True, kw_only=True):
     at_a_time: int | None = None
 
 
-class ReadyResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyResult:
     """Whether devices are ready.
 
     Attributes:
@@ -135,7 +136,8 @@ def _of_plan(nornir: Nornir, path: Path) -> tuple[Nornir, dict[str, TargetImage]
     return nornir.filter(filter_func=lambda host: host.name in images), images, plan.digest
 
 
-class CleanRequest(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanRequest:
     """Which files to delete.
 
     Attributes:
@@ -149,7 +151,8 @@ class CleanRequest(Struct, frozen=True, kw_only=True):
     at_a_time: int = 20
 
 
-class CleanResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanResult:
     """Result of cleaning.
 
     Attributes:

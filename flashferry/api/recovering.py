@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 
-class RecoveryResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryResult:
     """Result of a recovery.
 
     Attributes:

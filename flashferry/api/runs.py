@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
@@ -52,7 +51,8 @@ def history(*, state: Path | str | None = None) -> History:
     return History.read(state_folder(state))
 
 
-class TransportHistory(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportHistory:
     """A device's history with one transport.
 
     Attributes:
@@ -70,7 +70,8 @@ class TransportHistory(Struct, frozen=True, kw_only=True):
     shown_not_to_gain: str | None
 
 
-class DeviceHistory(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHistory:
     """A device's timed copies over time.
 
     Attributes:
@@ -159,7 +160,8 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
     return read_run(directory, run, with_transfers=False), control_request(directory, run)
 
 
-class Steered(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
     """A request to a run; the run reads requests about once a second.
 
     Attributes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.api.fleet import journal_in
 from flashferry.api.fleet_options import state_folder
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from flashferry.store.journal import Journal
 
 
-class DryRunResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunResult:
     """Result of a rehearsal.
 
     Attributes:

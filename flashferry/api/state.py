@@ -8,10 +8,9 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-from msgspec import Struct
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid, reason_of
@@ -37,7 +36,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _WHICH = "Check --state-dir; the first run makes the folder"
 
 
-class Backup(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
     """A backup.
 
     Attributes:
@@ -53,7 +53,8 @@ class Backup(Struct, frozen=True, kw_only=True):
     removed: tuple[Path, ...]
 
 
-class StateCheck(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCheck:
     """Result of checking a state folder or a backup.
 
     Attributes:
@@ -65,7 +66,8 @@ class StateCheck(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...]
 
 
-class Pruned(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
     """Runs that were, or would be, removed.
 
     Attributes:

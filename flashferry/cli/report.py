@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
-from msgspec import Struct
 
 from flashferry import api
 from flashferry.api.report_format import ReportFormat
@@ -50,7 +50,8 @@ def report(
     leave_with_report(found, asked, checks=check)
 
 
-class ReportAsked(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportAsked:
     """Format and destination of a report.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
@@ -65,7 +66,8 @@ class Watching(Struct, frozen=True, kw_only=True):
     metrics: str | None = None
 
 
-class StatusPage(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusPage:
     """What `status` prints.
 
     Attributes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.depot.paths import AUTO, CATALOGUE, DepotNotRunning, DepotNotUsable, socket_of
@@ -15,7 +14,8 @@ if TYPE_CHECKING:
     from flashferry.depot.messages import DepotView
 
 
-class DepotFound(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepotFound:
     """A depot's socket, with its status or the reason why it is unknown.
 
     Attributes:

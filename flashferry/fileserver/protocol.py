@@ -23,9 +23,8 @@ import socket
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-
-from msgspec import Struct
 
 from flashferry.fileserver.sockets import BACKLOG
 
@@ -60,7 +59,8 @@ _NO_SPACE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 0.5
 
 
-class ServingContext(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingContext:
     """Objects of the serving process that all protocols share.
 
     Attributes:

@@ -1,9 +1,8 @@
 """Statistics of one transfer: from readings of TCP_INFO to progress and record. No sockets."""
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
 
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
@@ -23,7 +22,8 @@ _READINGS_SO_FAR = 16
 """Readings for an interim verdict: enough to find a cause, in a third of the time that all of them take."""
 
 
-class TransferStart(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferStart:
     """Values that are known at the start of a transfer.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -24,7 +25,8 @@ class JournalUnusable(FlashferryError):
     kind: ClassVar[Kind] = Kind.JOURNAL_UNUSABLE
 
 
-class LeasedDevice(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedDevice:
     """A device that a run changed and has not proven restored, or whose activation has not ended.
 
     Attributes:

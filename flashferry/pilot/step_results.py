@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import ServerPlace
@@ -73,7 +74,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
     code: ExitCode = ExitCode.OK
 
 
-class PilotOptions(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotOptions:
     """Router and destination of a pilot.
 
     Attributes:
@@ -91,7 +93,8 @@ class PilotOptions(Struct, frozen=True, kw_only=True):
     transport: str = AS_USUAL
 
 
-class PilotResult(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotResult:
     """Result of a pilot.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import field
 
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from flashferry.fileserver import ServerClient
 
 
-class RunContext(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
     """What a device's run needs from outside; most values are shared by all devices, some are the device's own.
 
     Attributes:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
 
 from flashferry.core.codec import stored_json
 from flashferry.store.tables import SampledRow
@@ -23,7 +22,8 @@ NULL = "null:"
 """Target of a copy that writes no flash."""
 
 
-class TransferEntry(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferEntry:
     """A transfer, delivered or not, with what the server does not know about it.
 
     Attributes:

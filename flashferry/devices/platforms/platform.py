@@ -386,7 +386,8 @@ class Defaults(Struct, frozen=True, kw_only=True):
     typical_add_bytes_per_s: float
 
 
-class Platform(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
     """An operating system with a command line.
 
     Attributes:

@@ -7,9 +7,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, reason_of
@@ -74,7 +74,8 @@ _HINTS = {
 _LOG = "Look at the device's log and flash; 'dir' shows what it left there"
 
 
-class PushOrder(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOrder:
     """A push and its callbacks.
 
     Attributes:
