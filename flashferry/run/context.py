@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import field
-
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile
 from flashferry.model.limits import Limits
