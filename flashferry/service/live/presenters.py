@@ -318,10 +318,7 @@ def _now_row(snapshot: Snapshot, items: Sequence[ActionItem], runs: Sequence[Run
 
 def _ends(sums: Totals) -> Row:
     """Return the number of devices per end that is not done, coloured if not 0."""
-    return {
-        phase.value.replace(" ", "_"): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "")
-        for phase in NOT_DONE
-    }
+    return {phase.name.lower(): Cell(str(sums.of(phase)), phase.tone if sums.of(phase) else "") for phase in NOT_DONE}
 
 
 def _not_done(sums: Totals) -> Cell:

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 
 import pytest
 
@@ -184,6 +185,7 @@ def test_a_fault_that_leaves_a_verb_has_its_own_code(file, monkeypatch, capsys, 
         yield
 
     monkeypatch.setattr(runner, "open_backend", opened)
+    monkeypatch.setattr(import_module("flashferry.cli.nightly.reap"), "open_backend", opened)
     words = ["flashferry", "nightly", verb, str(file), "--state-dir", str(file.parent / "state"), "--json"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as left:

@@ -205,7 +205,7 @@ def test_an_operator_stops_the_hashing_at_once(ground: Path):
     with pytest.raises(Interrupted, match=r"by the operator while large\.bin was hashed: no device was touched"):
         target_image(path, interrupted=lambda: True)
     with image_hasher((path.parent,), interrupted=lambda: True) as hasher, pytest.raises(Interrupted):
-        hasher.wanted(path)
+        hasher.target(path)
     os.truncate(path, 64 << 30)
     with image_hasher((path.parent,)) as hasher:
         left = hasher.begin(path)

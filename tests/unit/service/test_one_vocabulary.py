@@ -203,7 +203,7 @@ def test_the_service_s_pages_have_the_word_and_the_count(served, run_id):
     assert {host: one["tone"] for host, one in states.items()} == {host: one.tone for host, one in HOSTS.items()}
     head = view["shown"]["run"]["run"]
     assert head["done"]["text"] == "2 of 7"
-    assert {phase.label: int(head[phase.value.replace(" ", "_")]["text"]) for phase in NOT_DONE} == {
+    assert {phase.label: int(head[phase.name.lower()]["text"]) for phase in NOT_DONE} == {
         word: count for word, count in COUNTS.items() if word != "done"
     }
     for phase in NOT_DONE:
