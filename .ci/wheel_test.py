@@ -19,6 +19,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flashferry", "tasks", "ftpserver", "inventory", "templates")
+MANUAL = "flashferry/manual/"
+"""Where the wheel has the pages of docs/."""
 ALL_EXTRAS = ("cml", "lab", "remote", "scp", "service", "sites")
 FOREIGN = ("flashferry/lab/experiment/", "flashferry/lab/testing.py", "inventory/examples/")
 """What runs beside tools of others that the wheel does not ask for: peers of experiments, pytest."""
@@ -46,11 +48,11 @@ def run(*command: str | Path, cwd: Path, text: str | None = None) -> None:
 
 
 def tracked_files() -> frozenset[str]:
-    """Return the files of our packages that git tracks, data included, relative to the project's folder."""
+    """Return the files of our packages that git tracks, data included, and of docs/, by their names in the wheel."""
     done = subprocess.run(
-        ["git", "ls-files", "-z", *PACKAGES], cwd=CHECKOUT, check=True, capture_output=True, text=True
+        ["git", "ls-files", "-z", *PACKAGES, "docs/*.md"], cwd=CHECKOUT, check=True, capture_output=True, text=True
     )
-    return frozenset(filter(None, done.stdout.split("\0")))
+    return frozenset(re.sub("^docs/", MANUAL, name) for name in done.stdout.split("\0") if name)
 
 
 def check_names(wheel: Path) -> None:

@@ -25,7 +25,6 @@ from flashferry.devices.prompts import (
     Answer,
     AnswerReader,
     EchoGate,
-    answers_in,
     any_prompt,
     confirmations,
     exec_prompt,
@@ -146,8 +145,6 @@ class Connection(CiscoIosSSH):
         self.prompt = self.last_prompt = ""
         self.terminal_refusals: dict[str, str] = {}
         """Terminal settings that the device refused: its error message by command."""
-        self.shown_privilege: str | None = None
-        """Answer to `show privilege` at login; None where it was not requested."""
         super().__init__(**options)  # opens the session
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
@@ -177,14 +174,10 @@ class Connection(CiscoIosSSH):
         """Wait for a prompt, set the terminal, and learn the exact prompt.
 
         The echo of a command comes after any banner, so its answer ends with the prompt; the prompt is accepted if two
-        successive commands end with the same one. The first command proves that the device is at its prompt; the others
-        are typed at once, and one by one where the device does not take that.
+        successive commands end with the same one.
         """
         self._await_first_prompt()
-        proving, *others = TERMINAL
-        is_hash_prompt = self._prompt_after(proving).endswith("#")
-        prompts = self._prompts_after(*others, *((SHOW_PRIVILEGE,) if self.secret and is_hash_prompt else ()))
-        prompts = prompts or [self._prompt_after(command) for command in others]
+        prompts = [self._prompt_after(command) for command in TERMINAL]
         if prompts[-1] != prompts[-2]:
             raise NoPrompt("")
         if is_config_prompt(prompts[-1]):
@@ -257,26 +250,6 @@ class Connection(CiscoIosSSH):
             seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
         self._note_setting(command, seen)
         return prompt
-
-    def _prompts_after(self, *commands: str) -> list[str]:
-        """Send harmless commands at once; return the prompt after each, none where the device does not take that."""
-        self.write_channel("".join(f"{command}\n" for command in commands))
-        started = output_at = time.monotonic()
-        seen = ""
-        while (answers := answers_in(seen, commands)) is None:
-            if time.monotonic() - output_at > QUESTION_S and prompt_line(seen) is not None:
-                return []
-            self._wait_until(started + LOGIN_LIMIT_S, seen)
-            if received := self.read_channel():
-                seen, output_at = seen + received, time.monotonic()
-            if len(seen) > MOST_ANSWER_CHARS:
-                raise EndlessAnswer(MOST_ANSWER_CHARS)
-        for command, (answer, _) in zip(commands, answers, strict=True):
-            if command == SHOW_PRIVILEGE:
-                self.shown_privilege = answer.rpartition("\n")[0].strip()
-            else:
-                self._note_setting(command, answer)
-        return [prompt for _, prompt in answers]
 
     def set_terminal(self) -> None:
         """Set the terminal again after `enable`: at a lower privilege level `terminal` may not be available.
@@ -507,9 +480,7 @@ class Driver(IOSDriver):
 
     def _level(self) -> int | None:
         """Return the privilege level by `show privilege`; None if the device does not show it."""
-        text, self.device.shown_privilege = self.device.shown_privilege, None
-        if text is None:
-            text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
+        text = self.device.exchange(SHOW_PRIVILEGE, limit_s=LOGIN_LIMIT_S).text
         found = first(Privilege, text)
         self.known_answers[SHOW_PRIVILEGE] = text
         return found.level if found is not None else None

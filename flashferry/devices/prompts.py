@@ -267,23 +267,6 @@ def any_prompt(prompt: str) -> re.Pattern[str]:
     return re.compile(rf"^[ \t]*(?:{re.escape(prompt)}|{_CONFIG_PROMPT})[ \t\r]*$", re.MULTILINE)
 
 
-def answers_in(text: str, commands: tuple[str, ...]) -> list[tuple[str, str]] | None:
-    """Return answer and prompt of each of several commands that were typed at once.
-
-    The answer ends with the prompt. None as long as an echo or a prompt is missing, and where the device does not show
-    each command after the prompt of the one before.
-    """
-    found: list[tuple[str, str]] = []
-    start = text.find(commands[0])
-    for command, following in zip(commands, (*commands[1:], None), strict=True):
-        answer_at = start + len(command)
-        start = len(text) if following is None else text.find(following, answer_at)
-        if start < 0 or (prompt := prompt_line(text[answer_at:start])) is None:
-            return None
-        found.append((text[answer_at:start], prompt))
-    return found
-
-
 def is_config_prompt(prompt: str) -> bool:
     """Return whether a prompt is that of a configuration mode."""
     return re.fullmatch(_CONFIG_PROMPT, prompt) is not None
