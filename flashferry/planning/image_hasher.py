@@ -142,9 +142,12 @@ def image_hasher(
 ) -> Iterator[ImageHasher]:
     """Yield an image hasher; what is not hashed when the block ends is not waited for."""
     is_over = threading.Event()
+
+    def is_stopped() -> bool:
+        return is_over.is_set() or interrupted()
+
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
-        is_stopped = lambda: is_over.is_set() or interrupted()  # noqa: E731
         yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted, emit=emit, interrupted=is_stopped)
     finally:
         is_over.set()
