@@ -213,7 +213,7 @@ def _removals(rule: Rule) -> tuple[str, ...]:
     if rule.is_free:
         start = rule.specification.removesuffix(" LINE")
         if rule.no_takes_list:
-            return (start, rule.specification)
+            return (" ".join(tokens[:2]), rule.specification)
         return (start, rule.specification) if rule.no_takes_all else (rule.specification,)
     key = rule.key(tuple(tokens))
     whole = rule.specification

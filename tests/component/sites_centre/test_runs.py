@@ -123,8 +123,8 @@ def test_a_second_ctrl_c_leaves_the_sites_to_themselves(centre: Centre) -> None:
     interrupt(command)
     code, result, said = ended(command)
     assert code == ExitCode.INTERRUPTED, said
-    assert "goes on at its sites; 'flashferry sites follow" in said
-    assert result["meaning"] == "interrupted by the operator; the run goes on at its sites"
+    assert "continues at its sites; 'flashferry sites follow" in said
+    assert result["meaning"] == "interrupted by the operator; the run continues at its sites"
     assert centre.overview().ended_at is None
 
 

@@ -103,10 +103,12 @@ def test_lines_as_the_device_shows_them_and_takes_them_back(serving):
 def test_other_lists_stay(serving):
     """Number 9 is not number 99, and an extended list keeps its words."""
     configured(serving, "access-list 9 permit host 10.0.0.9", "access-list 101 permit ip host 10.0.0.1 any")
-    configured(serving, "access-list 99 permit any", "no access-list 99")
+    said = configured(serving, "access-list 99 permit any", "no access-list 99")
+    assert "% Incomplete" not in said, said
     lines = [line.text for line in serving.device.running.lines()]
     assert "access-list 9 permit 10.0.0.9" in lines
     assert "access-list 101 permit ip host 10.0.0.1 any" in lines
+    assert not [line for line in lines if line.startswith("access-list 99")]
 
 
 def test_wrong_bytes_are_a_fault(serving):
