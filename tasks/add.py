@@ -493,12 +493,21 @@ def judge(
             hint="Look at the device: what it says and what it shows do not agree",
         )
     shown = f"; '{summary.command}' shows {', '.join(found)} in state I all the same" if found and not missing else ""
-    failure = InstallFailed if found or answer.outcome in _FAILURES else InstallRefused
+    has_started = answer.outcome in _FAILURES or (found and not _is_refused_as_a_whole(answer))
+    failure = InstallFailed if has_started else InstallRefused
     raise failure(f"'{answer.command}'{missing}: {said}{shown}", host=host, step=STEP, hint=_HINTS[answer.outcome])
 
 
 def _rows_of(state: SoftwareState, version: str) -> tuple[str, ...]:
     return state.answers[Topic.INSTALL].lines_with(version)
+
+
+def _is_refused_as_a_whole(answer: InstallAnswer) -> bool:
+    """Return whether the device refused before it started: what appeared meanwhile was added by another operation."""
+    pattern = next((pattern for known, pattern in _REFUSALS if known is answer.outcome), None)
+    return pattern is not None and all(
+        pattern.search(line) and not line.lstrip().startswith("[") for line in answer.lines
+    )
 
 
 _FAILURES = frozenset({InstallOutcome.FAILED, InstallOutcome.NO_SPACE})

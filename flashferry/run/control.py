@@ -28,7 +28,7 @@ Approve = Callable[[Wave], bool | None]
 
 
 class RunControl:
-    """The operator's requests. Reads the journal at most once a second, for all callers.
+    """The operator's requests. Reads the journal before each start of a device, otherwise at most once a second.
 
     Args:
         journal: Holds the requests of other terminals.
@@ -63,6 +63,10 @@ class RunControl:
         """Return the requests, at most a second old."""
         if self._clock() - self._looked_at < POLL_S:
             return self._requested
+        return self._read()
+
+    def _read(self) -> ControlRequest:
+        """Read the requests, and report what changed."""
         self._looked_at = self._clock()
         before = self._requested
         try:
@@ -81,8 +85,8 @@ class RunControl:
             self._notify("run", "stopping", self._stopping)
 
     def hold(self) -> Hold | None:
-        """Return why nothing may start at present, or None."""
-        requested = self.poll()
+        """Return why nothing may start at present, or None. Reads the journal: nothing starts after a request."""
+        requested = self._read()
         if self.is_stopping():
             return _STOPPED
         if requested.paused:

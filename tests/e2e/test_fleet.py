@@ -128,7 +128,7 @@ def test_pause_and_stop_from_another_terminal(fleet):
         out, err = stage.communicate(timeout=PATIENCE_S)
     done = Done(code=stage.returncode, out=out, err=err)
     assert done.code == 130, done.err
-    assert outcomes(done) == dict.fromkeys(A, "done") | dict.fromkeys(B, "not begun")
+    assert outcomes(done) == dict.fromkeys(A, "done") | dict.fromkeys(B, "not begun"), done.err
     assert fleet.everywhere() == before
 
 

@@ -137,6 +137,25 @@ def test_a_failure_is_no_success_whatever_the_summary_shows(router, failure) -> 
         add(router(answer=failure))
 
 
+BUSY = "FAILED: install_add : Another install operation is in progress. Please try again later\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (BUSY, InstallRefused),
+        (ALREADY, InstallRefused),
+        (BUSY + "FAILED: install_add exit(1)\n", InstallFailed),
+        (" [2] Switch 2 FAILED: Another install operation is in progress\n", InstallFailed),
+    ],
+)
+def test_what_another_operation_added_meanwhile_is_no_failure_of_ours(router, answer, error) -> None:
+    """Refused as a whole, the command left no part; a failure beside it, or on one member, may have left some."""
+    with pytest.raises(InstallRefused, match=r"shows 17\.12\.04a\.01\.79 in state I all the same") as refused:
+        add(router(answer=answer))
+    assert type(refused.value) is error
+
+
 FAILED_BEFORE = "'install add' of it failed in run RUN1, and none was reported done since"
 
 
