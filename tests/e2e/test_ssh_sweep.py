@@ -38,7 +38,10 @@ def test_each_cipher_of_the_device_is_timed(new_rig):
         assert {row["bound_by"] for row in timed} <= {"device", "our side"}
         assert [row["name"] for row in sweep["macs"] if row["copies"]] != []
         assert sweep["login_s"] > 0
-        assert "is told apart" in sweep["conclusion"] or sweep["best_cipher"] in ("aes128-cbc", "aes192-cbc")
+        # Which of them is quicker is a figure: the conclusion names the ciphers, and whether there is one to choose.
+        names = {row["name"] for row in timed}
+        assert sweep["best_cipher"] in {"", *names}
+        assert any(sweep["conclusion"].startswith(name) for name in (*names, "No cipher clearly differs"))
 
 
 def test_what_was_kept_is_offered_alone(new_rig):
