@@ -34,7 +34,6 @@ DOCS = Path(__file__).parents[1] / "docs"
 MAP = DOCS / "service-pages.md"
 WIDTHS = (1400, 400)
 SCHEMES = ("light", "dark")
-_KINDS = {(1400, "dark"): "dark", (400, "light"): "phone", (400, "dark"): "phone, dark"}
 WALL = {"width": 1400, "height": 900}
 PAPER = {"width": 703, "height": 1000}
 _QUALITY = 42
@@ -156,32 +155,18 @@ def page_map(folder: Path) -> str:
     lines = [
         "# The pages of the staging service",
         "",
-        "Each page of `flashferry service`, the question that it answers, and pictures: wide and light; dark; phone;",
-        "paper. Names and figures are made up; `python -m tests.screenshots --update-docs` takes pictures and writes",
-        "this page. A test checks all pages with hostile names: labels of controls, contrast (WCAG 2.2, AA), order of",
-        "headings and of the Tab key, no sideways scrolling.",
+        "Each page of `flashferry service`, the question that it answers, and a picture, wide and light. Beside it in",
+        f"[{where}]({where}) are `-1400-dark`, `-400-light` and `-400-dark` (as on a phone), of some `-print`. Names",
+        "and figures are made up; `python -m tests.screenshots --update-docs` takes the pictures and writes this page.",
+        "A test checks all pages with hostile names: labels of controls, contrast (WCAG 2.2, AA), headings and",
+        "order of the Tab key, no sideways scrolling.",
         "",
         "| page | answers |",
         "|---|---|",
     ]
     lines += [f"| [{one.name}](#{one.name}) `{one.route or 'any'}` | {one.answers} |" for one in PAGES]
     for one in PAGES:
-        more = [
-            f"[{_KINDS[width, scheme]}]({where}/{one.name}-{width}-{scheme}.webp)"
-            for width in WIDTHS
-            for scheme in SCHEMES
-            if (width, scheme) in _KINDS
-        ]
-        if (folder / f"{one.name}-print.webp").exists():
-            more.append(f"[paper]({where}/{one.name}-print.webp)")
-        lines += [
-            "",
-            f"## {one.name}",
-            "",
-            f"![page {one.name}]({where}/{one.name}-1400-light.webp)",
-            "",
-        ]
-        lines += [", ".join(more)]
+        lines += ["", f"## {one.name}", "", f"![page {one.name}]({where}/{one.name}-1400-light.webp)"]
     lines += ["", "## A fresh service", "", "What the first admin sees first."]
     lines += [f"\n![{path}]({where}/fresh-{_word(path)}.webp)" for path in ("/tonight", "/admin")]
     return "\n".join(lines) + "\n"

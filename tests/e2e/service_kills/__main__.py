@@ -16,11 +16,10 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "service-kill-matrix.md"
 _HEAD = f"""# The service's kill matrix
 
 Written by `python -m tests.e2e.service_kills --update-docs`; `make soak` plays the same cells, `make test` three of
-them. One service, one approved plan over two stand-in routers ({IMAGE_BYTES:,} bytes each, one after the other). In
-each cell the service, its run or both are killed by SIGKILL at one moment; where that lies in a copy or in a restore,
-the router stands still there until then. A killed service is started again at once. Each cell must end with both
-routers staged and configured as they were before, one run in the journal, no job done twice, an audit whose chain is
-whole and has each step once, and events without hole or repeat.
+them. One approved plan over two stand-in routers ({IMAGE_BYTES:,} bytes each, one after the other). The service, its
+run or both are killed by SIGKILL at one moment; a killed service is started again at once. Each cell must end with both
+routers staged and configured as before, one run in the journal, no job done twice, a whole audit, and events without
+hole or repeat.
 """
 
 

@@ -17,8 +17,12 @@ def test_the_table_of_exit_codes_is_the_enumeration():
 
 
 def test_the_table_of_meanings_by_verb_is_the_program_s():
-    """docs/command-line.md has every row, and no other."""
-    text = PAGE.read_text()
-    rows = re.findall(r"^\| ([a-z-]+) \| (\d+) \| ([^|]+) \|$", text, flags=re.MULTILINE)
-    wanted = [(verb, str(int(code)), told) for verb, codes in VERB_MEANINGS.items() for code, told in codes.items()]
-    assert rows == wanted
+    """docs/command-line.md has each meaning of a failure once, with the verbs that have it, and no other."""
+    rows = re.findall(r"^\| ([a-z, -]+) \| (\d+) \| ([^|]+) \|$", PAGE.read_text(), flags=re.MULTILINE)
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for verb, codes in VERB_MEANINGS.items():
+        for code, meaning in codes.items():
+            if code in (ExitCode.OK, ExitCode.INTERRUPTED):
+                continue
+            verbs.setdefault((str(int(code)), meaning), []).append(verb)
+    assert rows == [(", ".join(named), code, meaning) for (code, meaning), named in verbs.items()]

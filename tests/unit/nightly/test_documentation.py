@@ -29,7 +29,10 @@ def table() -> str:
     """Return the table of all keys as the page has it."""
     rows = ["| key | holds | without it | what it is for |", "|---|---|---|---|"]
     for section, keys in SECTIONS.items():
-        rows += [row(f"{section}.{key.name}".removeprefix("."), key) for key in keys]
+        if section != "inventory":
+            rows += [row(f"{section}.{key.name}".removeprefix("."), key) for key in keys]
+    names = ", ".join(f"`{key.name}`" for key in SECTIONS["inventory"])
+    rows.append(f"| `inventory.KEY` | as there |  | {names} of [inventory.md](inventory.md) |")
     return "\n".join(rows) + "\n"
 
 
