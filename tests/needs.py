@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -25,6 +28,18 @@ def need_root(what: str) -> None:
     """
     if os.geteuid() != 0:
         lacking(f"needs root: {what}")
+
+
+OUTSIDERS_VARIABLE = "FLASHFERRY_OUTSIDERS_PYTHON"
+
+
+def need_packages(*names: str) -> Path:
+    """Return an interpreter that has packages which are no dependencies of ours; else skip, in CI too."""
+    python = Path(os.environ.get(OUTSIDERS_VARIABLE, sys.executable))
+    ask = "import sys; from importlib.metadata import version; [version(name) for name in sys.argv[1:]]"
+    if subprocess.run([str(python), "-c", ask, *names], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has not all of {', '.join(names)}; name one that has by {OUTSIDERS_VARIABLE}")
+    return python
 
 
 def skip_lines(reports: Iterable[pytest.TestReport]) -> list[str]:

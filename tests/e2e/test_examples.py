@@ -97,3 +97,14 @@ def test_resume(rig: Rig) -> None:
     assert [line[3:] for line in words(done)[:2]] == [["r1", "copying"], ["r2", "copying"]]
     assert words(done)[2:] == [["r1", "done", "restored"], ["r2", "done", "restored"]]
     assert configurations(rig) == before
+
+
+def test_steps_as_nornir_tasks(rig: Rig) -> None:
+    """A script's own task checks, tunes and restores two routers by the steps."""
+    image, before = rig.image(300_000), configurations(rig)
+    done = script(rig, "steps.py", rig.inventory, image)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["r1", "r2"]
+    assert all("ip tcp window-size 1000000" in line and line.endswith("; restored") for line in lines), done.stdout
+    assert configurations(rig) == before

@@ -23,6 +23,7 @@ from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.jobs import ScheduleState, set_schedule
 from tests.e2e.conftest import Rig
+from tests.needs import need_packages
 from tests.patience import PATIENCE_S, until
 from tests.some import some
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.soak
 
 ROUTERS = {"n1": "north", "s1": "south"}
 IMAGE_BYTES = 300_000
+PLAYBOOK = Path(__file__).parents[2] / "docs" / "examples" / "ansible" / "stage.yml"
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,35 @@ def test_a_schedule_begins_an_approved_plan_when_it_is_due(ground, people):
     check_staged(ground, ben, job["run_id"], "second.bin", {"s1"})
     assert not any(before.compared(ground.world).values())
     check_audit(ben, ("anna", "schedule.made"), ("ben", "plan.approve"), ("system", "schedule.started"))
+
+
+@pytest.mark.lab
+def test_an_ansible_playbook_runs_an_approved_plan(ground, people, tmp_path):
+    """docs/examples/ansible/stage.yml refuses a draft; approved, it is checked, staged and restored, once per key."""
+    playbook = need_packages("ansible-core").with_name("ansible-playbook")
+    anna, ben = people
+    before = Before.of(ground.world)
+    digest = planned(anna, "by-ansible.bin", "n1")
+    token = anna.post("/tokens", {"name": "ansible"})["token"]
+
+    def play() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(playbook), str(PLAYBOOK), "-e", f"url={ground.url}", "-e", f"plan={digest}", "-e", "poll_s=1"],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path,
+            env=os.environ | {"FLASHFERRY_TOKEN": token, "HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "False"},
+        )  # fmt: skip
+
+    refused = play()
+    assert refused.returncode == 2, refused.stdout
+    assert anna.get(f"/plans/{digest}")["why_not"] in refused.stdout
+    ben.post(f"/plans/{digest}/approve", {"comment": "read"})
+    for _ in ("started", "followed"):
+        done = play()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert token not in done.stdout + done.stderr
+    (run,) = (one for one in anna.get("/runs")["runs"] if anna.get(f"/runs/{one['run_id']}")["plan_digest"] == digest)
+    check_staged(ground, ben, run["run_id"], "by-ansible.bin", {"n1"})
+    assert not any(before.compared(ground.world).values())
 
 
 def test_a_command_of_a_rig_ends_with_a_block_that_fails(tmp_path):

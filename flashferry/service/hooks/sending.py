@@ -62,6 +62,8 @@ _WARNINGS = frozenset(
 
 _LONGEST_FACT = 200
 _LONGEST_SUBJECT = 150
+_LONGEST_SENTENCE = 1000
+"""With the longest facts, within the 28 KiB that Teams takes (Microsoft Learn, "Create Incoming Webhooks")."""
 _SHOWN_FACTS = 10
 
 
@@ -94,13 +96,13 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 def slack(notice: Notice) -> Post:
     """Return the POST of a notice for an incoming webhook of Slack or a compatible receiver."""
     link = f"\n<{_for_slack(notice.link)}|Open it>" if notice.link else ""
-    lines = [f"*{_for_slack(sanitize(notice.sentence))}*", *(_for_slack(line) for line in _facts(notice))]
+    lines = [f"*{_for_slack(_sentence(notice))}*", *(_for_slack(line) for line in _facts(notice))]
     return _json_post({"text": "\n".join(lines) + link})
 
 
 def teams(notice: Notice) -> Post:
     """Return the POST of a notice as an adaptive card, for a Teams workflow that a webhook starts."""
-    runs = [{"type": "TextRun", "text": sanitize(notice.sentence), "weight": "Bolder"}]
+    runs = [{"type": "TextRun", "text": _sentence(notice), "weight": "Bolder"}]
     blocks = [runs, *([{"type": "TextRun", "text": line}] for line in _facts(notice))]
     card: dict[str, object] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -154,6 +156,10 @@ def _priority(notice: Notice) -> int:
     return facility * 8 + severity
 
 
+def _sentence(notice: Notice) -> str:
+    return sanitize(notice.sentence)[:_LONGEST_SENTENCE]
+
+
 def _facts(notice: Notice) -> list[str]:
     """Return the first facts of a notice as text lines."""
     lines = []
@@ -169,7 +175,7 @@ def _for_slack(text: str) -> str:
 
 
 def _json_post(document: Mapping[str, object]) -> Post:
-    return Post(body=json.dumps(document).encode(), headers={})
+    return Post(body=json.dumps(document, ensure_ascii=False).encode(), headers={})
 
 
 CONNECT_S, ANSWER_S = 5.0, 10.0
