@@ -123,7 +123,7 @@ class Reporter:
             raw_info=raw_info,
             now_s=now_s,
             sender=self._tuning.report(),
-            commands=tuple(self._client.command_log),
+            commands=self._client.command_log.lines(),
             link=self._link(now_s),
             channel=channel,
         )

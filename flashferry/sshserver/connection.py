@@ -7,8 +7,8 @@ Facts
   we would buffer megabytes. So nothing is sent here while the transport has unsent data.
 - It sends an empty packet before each data packet, against a weakness of CBC (RFC 4251 9.3.1), and copies the data some
   eight times. The fast path does neither; CBC does not use it.
-- Key exchange begins right after our identification (RFC 4253 4.2), but asyncssh sends its KEXINIT only after reading the
-  client's. A client that waits for ours first would need a round trip more, so the KEXINIT is sent on accept.
+- Key exchange begins right after our identification (RFC 4253 4.2), but asyncssh sends its KEXINIT after reading the
+  client's. One that waits for ours first would need a round trip more, so the KEXINIT is sent on accept.
 - The client chooses the maximum packet size (RFC 4254 5.1), and each packet costs the same work: at 1 byte an image
   blocked the loop for seconds. So at most 64 packets are sent per turn, and a size below 1024 bytes is refused.
 - During a rekey no data may be sent (RFC 4253 7.1); asyncssh would queue it, so nothing is sent here until it is done.

@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from flashferry.fileserver.client_session import CommandLog
 from flashferry.fileserver.settings import SenderProfile
 from flashferry.fileserver.transfer import Transfer
 from flashferry.fileserver.transfer_monitor import Watch, to_next_early_sample_s, to_next_moment_s, to_next_sample_s
@@ -58,7 +59,7 @@ class Rig:
         self.tickets.clock.side_effect = lambda: self.now_s
         self.tickets.link_of.return_value = None
         client = SimpleNamespace(
-            tickets=self.tickets, client_address="192.0.2.1", command_log=[], settings=self._settings
+            tickets=self.tickets, client_address="192.0.2.1", command_log=CommandLog(), settings=self._settings
         )
         start = MagicMock(now_s=self.now_s, offset_bytes=0, end_bytes=_SIZE)
         start.grant.request.sample_interval_s = None
