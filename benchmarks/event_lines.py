@@ -123,10 +123,10 @@ def _measured(copies: int, seconds: float, *, as_json: bool = True) -> Shares:
             image.truncate(_IMAGE_BYTES)
         with _serving(folder, as_json=as_json) as (pid, port, output):
             _await(port)
+            first, data = _opened(port)
+            data.close()
+            first.drop(socket.socket.close)
             (child,) = procfs.descendants(pid)
-            first = _opened(port)
-            first[1].close()
-            first[0].drop(socket.socket.close)
             empty_bytes = _memory_bytes((pid, child))
             clients = [_opened(port) for _ in range(copies)]
             _read_slowly(clients, _SETTLE_S)
