@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from flashferry.core.values import as_dict
 from flashferry.fileserver import ListenerSettings, SettingsInvalid, sockets
-from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.client_session import CommandLog, Visitor
 from flashferry.fileserver.fixed_login import CommandBudget
 from flashferry.fileserver.protocol import AsyncChat
 from flashferry.fileserver.ticket_accounts import plain_address
@@ -157,8 +157,6 @@ def _visible(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-_LOG_LINES = 120
-
 _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
@@ -179,7 +177,7 @@ class BoundedControl(Visitor, FTPHandler):
     def __init__(self, conn: socket.socket, server: Any, ioloop: Any = None) -> None:
         self.control_syn: SynOptions | None = None
         self.client_address = ""
-        self.command_log: list[str] = []
+        self.command_log = CommandLog()
         self._cut_off = False
         # Declared for the type checker; the library sets them.
         self.authenticated: bool
@@ -307,9 +305,7 @@ class BoundedControl(Visitor, FTPHandler):
         super().respond(resp, logfun=self.quiet)
 
     def _note(self, text: str) -> None:
-        if len(self.command_log) >= _LOG_LINES:
-            del self.command_log[0]
-        self.command_log.append(f"{self.tickets.clock() - self._started_s:.3f} {text}")
+        self.command_log.add(self.tickets.clock() - self._started_s, text)
 
     def _hang_up(self, reply: str) -> None:
         self.ac_in_buffer = b""

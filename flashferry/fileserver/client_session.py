@@ -33,6 +33,32 @@ if TYPE_CHECKING:
     from flashferry.tcp.syn import SynOptions
 
 
+_LOG_LINES = 120
+
+
+class CommandLog:
+    """Commands and replies of a session with their times, the newest 120, secrets masked.
+
+    They are one text, because its lines by themselves would be a tenth of the memory of a session.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, elapsed_s: float, text: str) -> None:
+        """Add a line, so many seconds after the start of the session."""
+        line = f"{elapsed_s:.3f} {text}".replace("\n", " ")
+        self._text = f"{self._text}\n{line}" if self._text else line
+        if self._text.count("\n") >= _LOG_LINES:
+            self._text = self._text.partition("\n")[2]
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines, the oldest first."""
+        return tuple(self._text.split("\n")) if self._text else ()
+
+
 class Visitor(ABC):
     """One client's connection.
 

@@ -31,6 +31,7 @@ from flashferry.fileserver.sockets import BACKLOG
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.fileserver.client_session import CommandLog
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_service import TicketService
     from flashferry.tcp.syn import SynOptions
@@ -122,7 +123,7 @@ class Client(Protocol):
 
     client_address: str
     control_syn: SynOptions | None
-    command_log: list[str]
+    command_log: CommandLog
 
     @property
     def tickets(self) -> TicketService:

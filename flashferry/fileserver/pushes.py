@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
+from flashferry.fileserver.client_session import CommandLog
 from flashferry.fileserver.rate_limits import given_cap
 from flashferry.fileserver.socket_tuning import Tuning, channel_limit
 from flashferry.fileserver.ticket_service import TicketService
@@ -69,7 +70,7 @@ class PushAccount:
         self._reporter: Reporter | None = None
         self._is_confirmed = False
         self.client_address = ""
-        self.command_log: list[str] = []
+        self.command_log = CommandLog()
         self._cut_because = ""
 
     @property

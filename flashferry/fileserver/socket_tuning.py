@@ -292,7 +292,7 @@ class Tuning:
         self._profile = profile
         self._cap: Cap | None = None
         self._shared_cap_bytes_per_s: int | None = None
-        self._gave_up_bbr = False
+        self._gave_up_bbr = self._is_patient = False
         self._has_sack = info.sack
         self._slowed_to_bytes_per_s: int | None = None
         self._copy: PacedCopy | None = None
@@ -379,8 +379,9 @@ class Tuning:
             sockets.set_congestion_control(self._socket, "bbr")
 
     def be_patient(self) -> None:
-        """Let the kernel wait for a closed window for `give_up_after_s`."""
-        sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
+        """Let the kernel wait for a closed window for `give_up_after_s`. Idempotent."""
+        if not self._is_patient:
+            self._is_patient = sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
 
     def give_up_bbr(self) -> None:
         """Fall back to CUBIC, once, because BBR retransmits too much for too long."""

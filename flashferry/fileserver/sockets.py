@@ -9,6 +9,7 @@ import errno
 import socket
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from flashferry.fileserver.errors import ServerStartFailed
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
@@ -91,9 +92,15 @@ def saved_syn(connection: socket.socket) -> SynOptions | None:
     """Return the options of a connection's SYN, which the kernel returns once; None if not saved or malformed."""
     try:
         raw = connection.getsockopt(_TCP, _TCP_SAVED_SYN, 512)
-        return parse_saved_syn(raw) if raw else None
+        return _shared(parse_saved_syn(raw)) if raw else None
     except (OSError, ValueError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _shared(syn: SynOptions) -> SynOptions:
+    """Return the same object for equal options: a thousand routers of one model need not keep a thousand."""
+    return syn
 
 
 def read_info_bytes(connection: socket.socket) -> bytes | None:

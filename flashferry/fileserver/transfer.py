@@ -2,13 +2,14 @@
 
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.tcp.sample import ChannelReading, Sample
 from flashferry.tcp.sample_series import SampleSeries
-from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info
+from flashferry.tcp.tcp_info import TcpInfo, parse_progress, parse_tcp_info
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 
 _READINGS_SO_FAR = 16
 """Readings for an interim verdict: enough to find a cause, in a third of the time that all of them take."""
+
+_STEADY_SHARE = 0.25
+_STEADY_BYTES = 64 * 1024
+"""A copy is steady while it keeps to its last rate within this share, and within as many bytes: a receiver with a small
+window acknowledges in steps."""
+
+_STEP_SHARE = 0.01
+"""Part of the image after which a reading is due in any case: its whole percents are shown one by one."""
+
+
+_parsed = lru_cache(maxsize=16)(parse_tcp_info)
+"""Parsed readings of the transfers at work now; the others keep theirs as bytes, a quarter of the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +90,7 @@ class Transfer:
     ) -> None:
         self.start = start
         self._payload_of = payload_of
-        self.info: TcpInfo = parse_tcp_info(raw_info)
+        self._raw_info = raw_info
         self.acked_bytes = 0
         self.rate_bytes_per_s = 0.0
         self.written_bytes = 0
@@ -96,6 +109,11 @@ class Transfer:
         self._channel = channel
         self._channel_window_bytes = channel.window_bytes if channel is not None else None
         self._readings = SampleSeries(start.now_s, raw_info, channel)
+
+    @property
+    def info(self) -> TcpInfo:
+        """The last reading taken."""
+        return _parsed(self._raw_info)
 
     @property
     def to_send_bytes(self) -> int:
@@ -160,15 +178,9 @@ class Transfer:
             is_sample: Whether it is a regular reading, which is stored and used for the present rate.
             channel: The SSH channel at the same time; None without an open channel.
         """
-        self.info = parse_tcp_info(raw_info)
+        self._raw_info = raw_info
         self._count_repairs(now_s)
-        acked = max((self.info.bytes_acked or 0) - self._base_acked, 0)
-        if self._payload_of is not None:
-            acked = max(self._payload_of(acked), 0)
-        acked = min(acked, self.written_bytes)
-        if acked > self.acked_bytes:
-            self.progressed_s = self._last_ack_s = now_s
-        self.acked_bytes = acked
+        self._count_acked(self.info.bytes_acked or 0, now_s)
         self._max_window_bytes = max(self._max_window_bytes or 0, self.info.snd_wnd_bytes or 0) or None
         self._channel = channel
         if channel is not None:
@@ -177,6 +189,31 @@ class Transfer:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
             self._readings.add(now_s, raw_info, channel, all_written=self.all_written)
+
+    def is_steady(self, raw_info: bytes, now_s: float) -> bool:
+        """Count what a reading acknowledges, and return whether it shows nothing else that is new.
+
+        Then it need not be taken: since the last regular one nothing was retransmitted, less than a hundredth of the
+        image was acknowledged, and the rate has not changed.
+
+        Args:
+            raw_info: TCP_INFO as the kernel returned it.
+            now_s: Monotonic time of the reading.
+        """
+        acked, retransmitted = parse_progress(raw_info)
+        self._count_acked(acked, now_s)
+        then_s, before_bytes = self._rate_from
+        moved, expected = self.acked_bytes - before_bytes, self.rate_bytes_per_s * (now_s - then_s)
+        return (
+            retransmitted == self.info.total_retrans_segments
+            and moved < _STEP_SHARE * self.to_send_bytes
+            and abs(moved - expected) <= max(_STEADY_BYTES, _STEADY_SHARE * expected)
+        )
+
+    @property
+    def sampled_s(self) -> float:
+        """Time of the last regular reading, or of the first byte."""
+        return self._rate_from[0]
 
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
@@ -303,6 +340,15 @@ class Transfer:
 
     def _offset(self, moment_s: float | None) -> float | None:
         return None if moment_s is None else moment_s - self.start.now_s
+
+    def _count_acked(self, bytes_acked: int, now_s: float) -> None:
+        acked = max(bytes_acked - self._base_acked, 0)
+        if self._payload_of is not None:
+            acked = max(self._payload_of(acked), 0)
+        acked = min(acked, self.written_bytes)
+        if acked > self.acked_bytes:
+            self.progressed_s = self._last_ack_s = now_s
+        self.acked_bytes = acked
 
     def _measure_rate(self, now_s: float) -> None:
         then_s, acked = self._rate_from

@@ -1,7 +1,8 @@
 """Periodic readings of a running transfer: progress, stalls, and changes of congestion control or pace after losses.
 
-Transfers are read at common moments, so that a thousand wake the loop hardly more often than one. All times are
-monotonic, in seconds.
+Transfers are read at common moments, so that a thousand wake the loop hardly more often than one. A slow copy keeps its
+rate for hours: of most of its readings only the acknowledged bytes are counted. One in ten seconds is taken, stored and
+reported, and each that shows a change. All times are monotonic, in seconds.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _MOMENTS = 10
 _EARLY_S = 0.1
+_STEADY_READINGS = 10
+_MOST_STEADY_S = 10.0
+_LIMIT_SHARE = 0.2
+"""Part of `SenderProfile.unacked_limit_s` after which a reading is taken: a closed window has to be seen before it."""
 
 
 def to_next_sample_s(now_s: float, interval_s: float) -> float:
@@ -85,11 +90,19 @@ class Watch:
         self._client, self._watched = client, watched
         self._channel = channel
         self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
+        own, settings = transfer.start.grant.request.sample_interval_s, client.settings
+        self._interval_s = settings.sample_interval_s if own is None else own
+        self._steady_s = min(
+            _STEADY_READINGS * self._interval_s, _MOST_STEADY_S, _LIMIT_SHARE * settings.profile.unacked_limit_s
+        )
+        if settings.stream_samples:
+            # Each reading is an event of its own.
+            self._steady_s = 0.0
 
     def begin(self) -> None:
         """Start the readings, which end when the connection is closed."""
         now_s = self._transfer.start.now_s
-        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
+        self._watched.call_later(to_next_sample_s(now_s, self._interval_s), self._sample)
         if self._tuning.samples_early:
             self._tuning.reconsider(self._transfer.loss_estimate)
             self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
@@ -99,19 +112,27 @@ class Watch:
     def _read_channel(self) -> "ChannelReading | None":
         return self._channel() if self._channel is not None else None
 
-    def _to_next_sample_s(self, now_s: float) -> float:
-        own = self._transfer.start.grant.request.sample_interval_s
-        return to_next_sample_s(now_s, self._client.settings.sample_interval_s if own is None else own)
-
     def _sample(self) -> None:
         raw_info = self._watched.read()
         if raw_info is None:
             return
         now_s: float = self._client.tickets.clock()
-        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
+        self._watched.call_later(to_next_sample_s(now_s, self._interval_s), self._sample)
+        if self._may_skip(raw_info, now_s):
+            return
         self._transfer.take(raw_info, now_s, is_sample=True, channel=self._read_channel())
         if not self._watched.fails_for_change():
             self._judge_pace(now_s)
+
+    def _may_skip(self, raw_info: bytes, now_s: float) -> bool:
+        """Return whether a reading shows nothing new; the first ones are all taken."""
+        # Readings come a little early or late, up to a tenth of the interval.
+        until_s = now_s + self._interval_s / 2 - self._steady_s
+        transfer = self._transfer
+        if transfer.start.now_s > until_s:
+            return False
+        is_steady = transfer.is_steady(raw_info, now_s)
+        return is_steady and transfer.sampled_s > until_s and not self._reporter.is_due(now_s)
 
     def _sample_early(self) -> None:
         """Pass a reading to the loss policy before the first samples; it is not stored or reported."""

@@ -82,6 +82,11 @@ class Reporter:
         self._client.tickets.begin(self._account, self._channel)
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
 
+    def is_due(self, now_s: float) -> bool:
+        """Return whether a stall begins or ends now, or the transfer has to be given up."""
+        profile, silent_s = self._client.settings.profile, now_s - self._transfer.progressed_s
+        return self._stalled is not (silent_s >= profile.stall_after_s) or silent_s >= profile.give_up_after_s
+
     def progress(self, now_s: float) -> None:
         """Report the progress, and a stall with its cause."""
         settings, transfer = self._client.settings, self._transfer
@@ -118,7 +123,7 @@ class Reporter:
             raw_info=raw_info,
             now_s=now_s,
             sender=self._tuning.report(),
-            commands=tuple(self._client.command_log),
+            commands=self._client.command_log.lines(),
             link=self._link(now_s),
             channel=channel,
         )

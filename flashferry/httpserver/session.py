@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.client_session import CommandLog, Visitor
 from flashferry.fileserver.image_stream import Ending, ImageSending
 from flashferry.fileserver.protocol import AsyncChat, report_loop_error
 from flashferry.fileserver.ticket_accounts import Refusal, plain_address
@@ -77,7 +77,7 @@ class HttpSession(Visitor, AsyncChat):
         self._listener = listener
         self.client_address = str(plain_address(address))
         self.control_syn: SynOptions | None = sockets.saved_syn(self.socket)
-        self.command_log: list[str] = []
+        self.command_log = CommandLog()
         self.cut_reason = "the connection was closed"
         self._stream = listener.stream_of(self.socket)
         self._reader: HeadReader | None = HeadReader()
@@ -358,4 +358,4 @@ class HttpSession(Visitor, AsyncChat):
         self._note(f"-> {status_line.partition(' ')[2]}")
 
     def _note(self, text: str) -> None:
-        self.command_log.append(f"{self.tickets.clock() - self._started_s:.3f} {text}")
+        self.command_log.add(self.tickets.clock() - self._started_s, text)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.client_session import CommandLog, Visitor
 from flashferry.fileserver.ticket_accounts import Refusal
 from flashferry.sshserver.algorithms import TRANSPORTS
 from flashferry.sshserver.connection import Connection, channel_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from flashferry.sshserver.protocol import SshListener
     from flashferry.tcp.syn import SynOptions
 
-_LOG_LINES = 120
 _MOST_CHANNELS = 4
 _BUSY = "Service not available, try later."
 
@@ -60,7 +59,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
     ) -> None:
         self.client_address = address
         self.control_syn: SynOptions | None = sockets.saved_syn(accepted)
-        self.command_log: list[str] = []
+        self.command_log = CommandLog()
         self.socket = accepted
         self.context = context
         self.base_acked_bytes = 0
@@ -254,9 +253,7 @@ class SshClient(Visitor, asyncssh.SSHServer):
 
     def note(self, text: str) -> None:
         """Add a line to the log kept with the transfer's record."""
-        if len(self.command_log) >= _LOG_LINES:
-            del self.command_log[0]
-        self.command_log.append(f"{self.tickets.clock() - self._began_s:.3f} {text}")
+        self.command_log.add(self.tickets.clock() - self._began_s, text)
 
     def _on_space(self) -> None:
         for session in tuple(self._sessions):

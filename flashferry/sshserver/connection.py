@@ -7,6 +7,8 @@ Facts
   we would buffer megabytes. So nothing is sent here while the transport has unsent data.
 - It sends an empty packet before each data packet, against a weakness of CBC (RFC 4251 9.3.1), and copies the data some
   eight times. The fast path does neither; CBC does not use it.
+- Key exchange begins right after our identification (RFC 4253 4.2), but asyncssh sends its KEXINIT after reading the
+  client's. One that waits for ours first would need a round trip more, so the KEXINIT is sent on accept.
 - The client chooses the maximum packet size (RFC 4254 5.1), and each packet costs the same work: at 1 byte an image
   blocked the loop for seconds. So at most 64 packets are sent per turn, and a size below 1024 bytes is refused.
 - During a rekey no data may be sent (RFC 4253 7.1); asyncssh would queue it, so nothing is sent here until it is done.
@@ -110,7 +112,7 @@ class Connection(asyncssh.SSHServerConnection):
         super().__init__(loop, options)
         self._protocol_factory = lambda: owner
         self._on_space = on_space
-        self._is_full = False
+        self._is_full = self._is_kexinit_early = False
         self.sent_bytes = 0
         self.no_match = ""
         self.was_made = self.is_refused = False
@@ -149,6 +151,18 @@ class Connection(asyncssh.SSHServerConnection):
 
     async def reload_config(self) -> None:
         """Do nothing: there is no configuration file that a user's name could change."""
+
+    def _send_version(self) -> None:
+        super()._send_version()
+        self._send_kexinit()
+        self._kexinit_sent = self._is_kexinit_early = True
+
+    def _send_kexinit(self) -> None:
+        # asyncssh calls this when it has the client's identification; the first KEXINIT is on its way by then.
+        if self._is_kexinit_early:
+            self._is_kexinit_early = False
+        else:
+            super()._send_kexinit()
 
     # A client that finds no match closes before asyncssh reports its own finding, so it is recorded here.
 

@@ -5,7 +5,7 @@ Facts
 
 - TCP_INFO is 280 bytes on Linux 6.18; a `Sample` needs 108 of them, in ten pieces of the structure.
 - A thousand transfers run at once in one process. 48 readings take 20 kB as raw bytes in tuples, and 6 kB packed. Most
-  bytes equal those of the reading before, so zlib reduces a block of eight readings to a third or less.
+  bytes equal those of the reading before, so zlib reduces eight readings to a third, and forty-eight to a fifth.
 - A reading of an SSH channel takes four bytes more, and another four if the client is SFTP; other flows have neither.
 - The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
 """
@@ -38,7 +38,7 @@ _HEAD_WITH_CHANNEL = struct.Struct("=d?I")
 _HEAD_WITH_REQUESTS = struct.Struct("=d?II")
 _MOST_BYTES = 2**32 - 1
 _BLOCK = 8
-"""Readings that are compressed together."""
+"""Readings after which all are compressed together; until then the newest stay as they are."""
 _WINDOW_BITS, _MEMORY_LEVEL = -10, 1
 """Settings with which zlib needs a few kB of working memory; with its defaults each call takes a quarter of a MB."""
 
@@ -52,19 +52,20 @@ class SampleSeries:
         channel: State of the SSH channel at that time. Fields that are None here are not kept of later readings.
     """
 
-    __slots__ = ("_blocks", "_head", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
+    __slots__ = ("_compressed", "_count", "_head", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
 
     def __init__(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None) -> None:
         self._length_bytes = len(raw_info)
         self._head = _head_for(channel)
         self._packed = self._pack(at_s, raw_info, channel, all_written=False)
-        self._blocks: tuple[bytes, ...] = ()
+        self._compressed = b""
+        self._count = 1
         self._size_bytes = len(self._packed)
         self._stride = 1
         self._seen = 0
 
     def __len__(self) -> int:
-        return len(self._blocks) * _BLOCK + len(self._packed) // self._size_bytes
+        return self._count
 
     def add(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
         """Add a periodic reading; once the series was thinned, only every 2nd, 4th, ... reading is kept."""
@@ -79,7 +80,10 @@ class SampleSeries:
     ) -> None:
         """Add the last reading of a flow, which is always kept; one of another length than the first is ignored."""
         if len(raw_info) == self._length_bytes:
-            self._keep(self._packed + self._pack(at_s, raw_info, channel, all_written=all_written))
+            self._count += 1
+            self._packed += self._pack(at_s, raw_info, channel, all_written=all_written)
+            if len(self._packed) >= _BLOCK * self._size_bytes:
+                self._compress(self._unpacked())
 
     def samples(self, origin_s: float, most: int | None = None) -> tuple[Sample, ...]:
         """Return the readings kept, as samples.
@@ -92,22 +96,25 @@ class SampleSeries:
         return tuple(self._sample(packed, origin_s) for packed in self._each()[(len(self) - 1) % step :: step])
 
     def _thin(self) -> None:
-        kept = b"".join(self._each()[::2])
-        self._blocks, self._packed = (), b""
-        self._keep(kept)
-        self._stride *= 2
+        kept = self._each()[::2]
+        self._count, self._stride = len(kept), 2 * self._stride
+        self._compress(b"".join(kept))
 
-    def _keep(self, packed: bytes) -> None:
-        """Store packed readings: whole blocks compressed, the rest as it is."""
-        block_bytes = _BLOCK * self._size_bytes
-        whole = len(packed) // block_bytes * block_bytes
-        full = (packed[start : start + block_bytes] for start in range(0, whole, block_bytes))
-        self._blocks += tuple(_compress(block, self._size_bytes) for block in full)
-        self._packed = packed[whole:]
+    def _compress(self, packed: bytes) -> None:
+        """Store all readings, ordered by byte position: the first byte of each, then the second of each, ..."""
+        squeeze = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
+        turned = b"".join(packed[place :: self._size_bytes] for place in range(self._size_bytes))
+        self._compressed, self._packed = squeeze.compress(turned) + squeeze.flush(), b""
+
+    def _unpacked(self) -> bytes:
+        if not self._compressed:
+            return self._packed
+        count = self._count - len(self._packed) // self._size_bytes
+        turned = zlib.decompress(self._compressed, _WINDOW_BITS, count * self._size_bytes)
+        return b"".join(turned[place::count] for place in range(count)) + self._packed
 
     def _each(self) -> list[bytes]:
-        size = self._size_bytes
-        packed = b"".join(_decompress(block, size) for block in self._blocks) + self._packed
+        size, packed = self._size_bytes, self._unpacked()
         return [packed[start : start + size] for start in range(0, len(packed), size)]
 
     def _sample(self, packed: bytes, origin_s: float) -> Sample:
@@ -143,14 +150,3 @@ def _head_for(channel: ChannelReading | None) -> struct.Struct:
     if channel is None:
         return _HEAD
     return _HEAD_WITH_CHANNEL if channel.asked_bytes is None else _HEAD_WITH_REQUESTS
-
-
-def _compress(block: bytes, size_bytes: int) -> bytes:
-    """Compress a block of readings, ordered by byte position: the first byte of each, then the second of each, ..."""
-    squeeze = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
-    return squeeze.compress(b"".join(block[place::size_bytes] for place in range(size_bytes))) + squeeze.flush()
-
-
-def _decompress(block: bytes, size_bytes: int) -> bytes:
-    turned = zlib.decompress(block, _WINDOW_BITS, _BLOCK * size_bytes)
-    return b"".join(turned[place::_BLOCK] for place in range(_BLOCK))

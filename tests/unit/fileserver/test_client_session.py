@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.client_session import Visitor
+from flashferry.fileserver.client_session import CommandLog, Visitor
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.settings import Limits, ListenerSettings, ServerSettings
 from flashferry.fileserver.ticket_accounts import Refusal, TicketRequest, issue
@@ -192,3 +192,12 @@ def test_nothing_is_to_be_had_before_a_login(house: House) -> None:
     assert visitor.image("a.bin") is None
     visitor.leave_account("gone")
     assert house.events == []
+
+
+def test_the_log_of_a_session_keeps_its_newest_lines() -> None:
+    """With their times; a line break in a command makes no second line."""
+    log = CommandLog()
+    assert log.lines() == ()
+    for number in range(130):
+        log.add(number / 10, f"NOOP {number}\nx" if number == 129 else f"NOOP {number}")
+    assert (len(log.lines()), log.lines()[0], log.lines()[-1]) == (120, "1.000 NOOP 10", "12.900 NOOP 129 x")

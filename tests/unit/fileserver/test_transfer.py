@@ -49,14 +49,14 @@ def _info(**values: int) -> bytes:
     return bytes(raw)
 
 
-def _transfer(offset: int = 0, base: int = 0, end: int | None = None, **more: Any) -> Transfer:
+def _transfer(offset: int = 0, base: int = 0, end: int | None = None, size: int = _SIZE, **more: Any) -> Transfer:
     image = ImageFile(
         name="a.bin",
-        size_bytes=_SIZE,
+        size_bytes=size,
         md5="",
         sha512="",
         path=Path("/a.bin"),
-        identity=FileIdentity(device=1, inode=2, size_bytes=_SIZE, mtime_ns=3, ctime_ns=4),
+        identity=FileIdentity(device=1, inode=2, size_bytes=size, mtime_ns=3, ctime_ns=4),
     )
     start = TransferStart(
         grant=issue(TicketRequest(image_name="a.bin"), image)[1],
@@ -135,6 +135,52 @@ def test_nothing_acknowledged_is_no_progress() -> None:
     transfer.take(_info(acked=500), 102.0)
     transfer.take(_info(acked=500), 150.0)
     assert transfer.progressed_s == 102.0
+
+
+def _running(bytes_per_s: int) -> Transfer:
+    """Return a transfer of 1 MB that has run for two seconds at a rate, with a reading at the end of each."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE, 100.0)
+    for second in (1, 2):
+        transfer.take(_info(acked=bytes_per_s * second), 100.0 + second, is_sample=True)
+    return transfer
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "seen", "is_steady"),
+    [
+        (1000, {"acked": 3000}, True),
+        (1000, {"acked": 2000}, True),
+        (1000, {"acked": 3000, "all_again": 1}, False),
+        (1000, {"acked": 2000 + _SIZE // 100}, False),
+        (0, {"acked": 0}, True),
+    ],
+    ids=[
+        "the same rate",
+        "a step of a small window",
+        "something was sent again",
+        "a hundredth of the image",
+        "a stall",
+    ],
+)
+def test_a_reading_need_not_be_taken_while_nothing_changes(
+    bytes_per_s: int, seen: dict[str, int], is_steady: bool
+) -> None:
+    """A retransmission or a hundredth of the image is news; the bytes of every reading count at once."""
+    transfer = _running(bytes_per_s)
+    assert transfer.is_steady(_info(**seen), 103.0) is is_steady
+    assert transfer.acked_bytes == seen["acked"]
+    assert transfer.progressed_s == (103.0 if seen["acked"] > 2 * bytes_per_s else 102.0 if bytes_per_s else 100.0)
+    assert transfer.sampled_s == 102.0
+
+
+@pytest.mark.parametrize(("bytes_per_s", "is_steady"), [(400_000, True), (700_000, False), (100_000, False)])
+def test_a_rate_that_changes_by_a_third_is_news(bytes_per_s: int, is_steady: bool) -> None:
+    """Whether it rises or falls."""
+    transfer = _transfer(size=10**9)
+    transfer.wrote(10**9, 100.0)
+    transfer.take(_info(acked=400_000), 101.0, is_sample=True)
+    assert transfer.is_steady(_info(acked=400_000 + bytes_per_s), 102.0) is is_steady
 
 
 @pytest.mark.parametrize(

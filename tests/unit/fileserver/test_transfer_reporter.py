@@ -5,6 +5,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from flashferry.fileserver.client_session import CommandLog
 from flashferry.fileserver.transfer_records import TransferState
 from flashferry.fileserver.transfer_reporter import Reporter
 
@@ -18,7 +19,7 @@ def reporter() -> tuple[Reporter, MagicMock]:
     client = SimpleNamespace(
         tickets=tickets,
         client_address="192.0.2.1",
-        command_log=[],
+        command_log=CommandLog(),
         settings=SimpleNamespace(profile=SimpleNamespace(stall_after_s=10.0), stream_samples=False),
     )
     transfer = MagicMock(rate_bytes_per_s=4_000_000.0, acked_bytes=20_000_000, progressed_s=9.9)

@@ -45,6 +45,29 @@ def played(test: Test) -> None:
         asyncio.run(run(ours, theirs))
 
 
+def test_the_key_exchange_begins_before_the_client_has_spoken() -> None:
+    """A client that waits for our identification gets our KEXINIT with it, and no second one for its own."""
+
+    async def test(connection: Connection, ours: socket.socket, theirs: socket.socket) -> None:
+        await attach(connection, ours)
+        loop = asyncio.get_running_loop()
+        got = b""
+        while not (packet := got.partition(b"\r\n")[2])[4:] or len(packet) < 4 + int.from_bytes(packet[:4], "big"):
+            got += await asyncio.wait_for(loop.sock_recv(theirs, 1 << 16), PATIENCE_S)
+        assert got.startswith(b"SSH-2.0-")
+        assert packet[5] == 20
+        assert len(packet) == 4 + int.from_bytes(packet[:4], "big")
+        await loop.sock_sendall(theirs, b"SSH-2.0-Cisco-1.25\r\n")
+        while not connection.client_version:
+            await asyncio.sleep(0)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        connection.abort()
+        await asyncio.wait_for(connection.wait_closed(), PATIENCE_S)
+
+    played(test)
+
+
 def test_an_end_while_the_rest_is_sent_leaves_no_error() -> None:
     """Where the loop reads the client's end and sends what waited in one turn, nothing is left to be aborted."""
 

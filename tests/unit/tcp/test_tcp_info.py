@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from flashferry.core.values import as_dict
-from flashferry.tcp.tcp_info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_tcp_info
+from flashferry.tcp.tcp_info import BASE_LENGTH_BYTES, NO_PACING_LIMIT, TcpInfo, parse_progress, parse_tcp_info
 
 # The layout as one format, written down apart from the parser's table: linux/tcp.h of 6.18, 280 bytes.
 _WHOLE = "=8B24I4Q6I4Q2I2Q6I2H9I"
@@ -97,3 +97,16 @@ def test_unmeasured_round_trips_are_none() -> None:
 def test_no_pacing_limit_is_all_ones() -> None:
     """The constant is what the kernel reports for a socket nobody capped."""
     assert struct.pack("=Q", NO_PACING_LIMIT) == b"\xff" * 8
+
+
+@pytest.mark.parametrize("length", [120, 124, 128, 200, 280])
+def test_progress_alone_is_what_the_whole_reading_says(length: int) -> None:
+    """The two fields that are read every second are those of the whole structure, and 0 where the kernel has none."""
+    info = parse_tcp_info(_raw()[:length])
+    assert parse_progress(_raw()[:length]) == (info.bytes_acked or 0, info.total_retrans_segments)
+
+
+def test_progress_of_less_than_any_kernel_returns_is_refused() -> None:
+    """As of the whole structure."""
+    with pytest.raises(ValueError, match="at least 104 bytes, found 99"):
+        parse_progress(bytes(99))
