@@ -21,7 +21,7 @@ import struct
 import time
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock, device_tcp
 from flashferry.lab.standin.flash import Pace
@@ -76,9 +76,7 @@ class TlsSettings:
 class TlsStream:
     """A TLS connection over an open socket, with `recv` and `sendall`.
 
-    Raises:
-        TlsError: The server is not trusted, or there was no handshake.
-        OSError: The connection failed.
+    Raises TlsError: the server is not trusted, or there was no handshake; OSError: the connection failed.
     """
 
     def __init__(self, connection: socket.socket, settings: TlsSettings) -> None:
@@ -164,7 +162,7 @@ class TlsStream:
 def certificates_in(flight: bytes) -> tuple[bytes, ...] | None:
     """Return the certificates (DER) in the records that a server has sent so far; None while they have not come whole.
 
-    What is no TLS 1.2 has none: OpenSSL refuses it behind this.
+    What is no TLS 1.2 has none: OpenSSL refuses it after this.
     """
     messages = b""
     while len(flight) >= 5:
@@ -183,7 +181,6 @@ def certificates_in(flight: bytes) -> tuple[bytes, ...] | None:
 
 
 def _listed(body: bytes) -> tuple[bytes, ...]:
-    """Split a list of certificates, each behind its length."""
     found = []
     while len(body) >= 3:
         length = int.from_bytes(body[:3], "big")
@@ -205,20 +202,10 @@ def _context(trusted: tuple[bytes, ...]) -> ssl.SSLContext:
 _LONGEST_HEAD_BYTES = 65536
 
 
-class Stream(Protocol):
-    """What a request goes over: a socket, or TLS on one."""
-
-    def recv(self, most_bytes: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
-
-    def sendall(self, data: bytes, /) -> None:
-        """Send all."""
-
-
 class HttpTransfer(WordedTransfer):
     """What a download and an upload by HTTP have in common."""
 
-    def open_http(self) -> tuple[socket.socket, Stream]:
+    def open_http(self) -> tuple[socket.socket, socket.socket | TlsStream]:
         """Open the connection, and TLS on it where the URL says so; its window holds from the first answer on."""
         self._stage = "connect"
         connection = self._connect((self.request.address, self.request.url.port))
@@ -243,8 +230,8 @@ class HttpTransfer(WordedTransfer):
         """Return what the device takes the time to be, in UTC."""
         return (clock.now() + timedelta(seconds=self.request.clock_offset_s)).astimezone(UTC)
 
-    def answer(self, stream: Stream) -> tuple[Answer, bytes]:
-        """Read the head of an answer; return it with what came behind it."""
+    def answer(self, stream: socket.socket | TlsStream) -> tuple[Answer, bytes]:
+        """Read the head of an answer; return it with what came after it."""
         held = b""
         while END not in held:
             chunk = stream.recv(4096)
@@ -288,11 +275,11 @@ class HttpPull(HttpTransfer, Pull):
             raise self.failed("short")
         return PullResult(size_bytes=size, seconds=seconds)
 
-    def _first_of_body(self, connection: socket.socket, stream: Stream, answer: Answer) -> bytes:
+    def _first_of_body(self, connection: socket.socket, stream: socket.socket | TlsStream, answer: Answer) -> bytes:
         """Set the buffer for full segments, and over plain HTTP read what comes first.
 
         The head has taken its part of a small window. With the buffer set before the first of the body is read, Linux
-        opens the window again at once; behind it, only after the server's timer has run out.
+        opens the window again at once; after it, only after the server's timer has run out.
         """
         if answer.length_bytes == 0:
             return b""
@@ -303,7 +290,7 @@ class HttpPull(HttpTransfer, Pull):
         return self._receive_some(connection, stream, CHUNK_BYTES) if is_plain else b""
 
     def _body(
-        self, connection: socket.socket, stream: Stream, first: bytes, length_bytes: int | None
+        self, connection: socket.socket, stream: socket.socket | TlsStream, first: bytes, length_bytes: int | None
     ) -> Iterator[bytes]:
         """Yield the body: as long as announced, or to the end of the connection where nothing is announced."""
         left = 1 << 62 if length_bytes is None else length_bytes
@@ -314,7 +301,7 @@ class HttpPull(HttpTransfer, Pull):
             left -= len(chunk)
             chunk = self._receive_some(connection, stream, left)
 
-    def _receive_some(self, connection: socket.socket, stream: Stream, most_bytes: int) -> bytes:
+    def _receive_some(self, connection: socket.socket, stream: socket.socket | TlsStream, most_bytes: int) -> bytes:
         chunk = stream.recv(min(CHUNK_BYTES, most_bytes)) if most_bytes else b""
         device_tcp.acknowledge(connection)
         if self._stop.is_set():
@@ -340,13 +327,3 @@ class HttpPush(HttpTransfer, Push):
                 raise self.failed(answer.failure if answer.code in {401, 403} else "not_stored")
             self.close(connection)
             return PullResult(size_bytes=size, seconds=time.monotonic() - opened_s)
-
-    def _send_body(self, stream: Stream, source: BinaryIO, progress: Callable[[int], None]) -> int:
-        size = 0
-        while chunk := source.read(CHUNK_BYTES):
-            stream.sendall(chunk)
-            size += len(chunk)
-            progress(size)
-            if self._stop.is_set():
-                raise AbortedError
-        return size

@@ -59,7 +59,7 @@ class TftpTransfer:
         return channel
 
     def _ask(self, channel: socket.socket, packet: bytes, requested: int, block: int, verb: str) -> bytes:
-        """Send a packet until what is wanted comes back; return what stands behind its header."""
+        """Send a packet until what is expected comes back; return what stands after its header."""
         for _ in range(_TRIES):
             self._send(channel, packet)
             until_s = time.monotonic() + self.request.reply_timeout_s / _TRIES
@@ -109,9 +109,7 @@ class TftpPull(TftpTransfer):
     def run(self, hooks: PullHooks) -> PullResult:
         """Fetch the file.
 
-        Raises:
-            CopyError: It failed; the words are those the device prints.
-            AbortedError: `abort` was called.
+        Raises CopyError: it failed; the words are those the device prints; AbortedError: `abort` was called.
         """
         try:
             with self._open() as channel:
@@ -225,8 +223,6 @@ class TftpServer:
 
 
 class _Serving:
-    """One transfer, in a thread of its own."""
-
     def __init__(self, device: Device, peer: tuple[str, int], request: bytes, stop: threading.Event) -> None:
         self._device, self._peer, self._stop = device, peer, stop
         words = [word.decode("latin-1") for word in request.split(b"\0")]
