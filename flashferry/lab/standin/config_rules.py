@@ -322,15 +322,7 @@ def beyond_window(found: Matched[ConfigAction], line: str, largest_bytes: int | 
     return Invalid(offset=line.index(found.arguments[0])) if int(found.arguments[0]) > largest_bytes else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """What a line of a section brings: text that is printed, and whether the line is taken."""
-
-    text: str = ""
-    is_taken: bool = True
-
-
-def on_interface(target: Configuration, found: Matched[ConfigAction], section: str) -> Note:
+def on_interface(target: Configuration, found: Matched[ConfigAction], section: str) -> tuple[str, bool]:
     """Do what a change of an interface's VRF does first: its address goes, and the VRF has to be there.
 
     Both sentences are those of public logs; that for an unknown VRF is of older releases.
@@ -338,14 +330,14 @@ def on_interface(target: Configuration, found: Matched[ConfigAction], section: s
     is_set = found.words[:2] == ("vrf", "forwarding")
     line = target.find(section)
     if line is None or not (is_set or found.words[:3] == ("no", "vrf", "forwarding")):
-        return Note()
+        return "", True
     now, requested = line.vrf, found.arguments[0] if is_set else GLOBAL_TABLE
     if is_set and requested not in vrf_names(target):
-        return Note(text=f"% VRF {requested} not configured.\n", is_taken=False)
+        return f"% VRF {requested} not configured.\n", False
     if now == requested:
-        return Note()
+        return "", True
     why = f"enabling VRF {requested}" if is_set else f"disabling VRF {now}"
-    return Note(text=_without_address(target, section, why))
+    return _without_address(target, section, why), True
 
 
 def _without_address(target: Configuration, section: str, why: str) -> str:

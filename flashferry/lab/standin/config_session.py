@@ -12,7 +12,6 @@ from flashferry.lab.standin.config_rules import (
     RANGE,
     ConfigAction,
     Found,
-    Note,
     Place,
     Refusal,
     apply,
@@ -111,10 +110,10 @@ class ConfigSession:
         for section in self._range if place.mode == RANGE else (place.section,):
             own = replace(place, lines=(section, *place.lines[1:]))
             is_interface = place.mode in {"config-if", RANGE}
-            note = on_interface(self.target, found.matched, section) if is_interface else Note()
-            if note.is_taken:
+            note, is_taken = on_interface(self.target, found.matched, section) if is_interface else ("", True)
+            if is_taken:
                 self._set(replace(found, place=own))
-            text += note.text
+            text += note
         self._enter((*self._stack[: len(place.lines)], *filter(None, (found.opened,))))
         return text
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin import clock
@@ -36,7 +36,6 @@ from flashferry.lab.standin.flash import FlashWriter, NoSpaceError, NullWriter, 
 from flashferry.lab.standin.ftp_client import AbortedError, CopyError, PullHooks, Sink
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards
 from flashferry.lab.standin.server_url import PullResult, result_line
-from flashferry.lab.standin.ssh_client.incoming import SshFaults
 from flashferry.lab.standin.ssh_client.pull import KnownHosts, Login, ScpPull, SftpPull, SshPlan, SshPull
 from flashferry.lab.standin.ssh_client.settings import has_bulk_mode, ssh_settings
 from flashferry.lab.standin.terminal import DisconnectedError
@@ -419,9 +418,10 @@ def _known_hosts(device: Device, server: tuple[str, int]) -> KnownHosts:
     return others
 
 
-def _faults(device: Device) -> SshFaults:
-    found = SshFaults(**{each.name: getattr(device.faults, f"ssh_{each.name}") for each in fields(SshFaults)})
-    return found if has_bulk_mode(device.running) else replace(found, bulk_mode_breaks_after_bytes=None)
+def _faults(device: Device) -> Faults:
+    """Return the faults that concern a copy: one is of bulk mode alone."""
+    own = device.faults
+    return own if has_bulk_mode(device.running) else replace(own, ssh_bulk_mode_breaks_after_bytes=None)
 
 
 def _spoilt(device: Device, password: str) -> str:

@@ -19,7 +19,6 @@ import socket
 import ssl
 import struct
 import time
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
@@ -63,28 +62,20 @@ class TlsError(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """What decides a handshake: trusted authorities (DER), the URL's host, the device's time, decryption pace."""
-
-    trusted: tuple[bytes, ...]
-    host: str
-    now: datetime
-    pace: Pace | None = None
-
-
 class TlsStream:
-    """A TLS connection over an open socket, with `recv` and `sendall`.
+    """A TLS connection over an open socket, with `recv` and `sendall`; `now` is the device's time.
 
     Raises TlsError: the server is not trusted, or there was no handshake; OSError: the connection failed.
     """
 
-    def __init__(self, connection: socket.socket, settings: TlsSettings) -> None:
+    def __init__(
+        self, connection: socket.socket, *, trusted: tuple[bytes, ...], host: str, now: datetime, pace: Pace | None
+    ) -> None:  # fmt: skip
         self._connection = connection
-        self._settings = settings
+        self._trusted, self._now, self._pace = trusted, now, pace
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = _context(settings.trusted)
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=settings.host)
+        context = _context(trusted)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._flight = b""
         self._are_dates_checked = False
         try:
@@ -132,9 +123,9 @@ class TlsStream:
 
     def _take(self) -> None:
         """Have OpenSSL read what has come; a slow processor takes its time before it takes the data."""
-        if self._settings.pace is not None:
+        if self._pace is not None:
             waiting = len(self._connection.recv(_RAW_BYTES, socket.MSG_PEEK))
-            self._settings.pace.spend(waiting)
+            self._pace.spend(waiting)
         data = self._connection.recv(_RAW_BYTES)
         if not data:
             self._incoming.write_eof()
@@ -153,8 +144,8 @@ class TlsStream:
         except ValueError as error:
             raise TlsError("no_handshake") from error
         signers = {each.issuer for each in chain}
-        authorities = [each for each in map(validity_of, self._settings.trusted) if each.subject in signers]
-        if not all(each.holds(self._settings.now) for each in (*chain, *authorities)):
+        authorities = [each for each in map(validity_of, self._trusted) if each.subject in signers]
+        if not all(each.holds(self._now) for each in (*chain, *authorities)):
             self._connection.sendall(_EXPIRED_ALERT)
             raise TlsError("certificate_date")
 
@@ -215,14 +206,11 @@ class HttpTransfer(WordedTransfer):
         if self.request.url.scheme == "http":
             return connection, connection
         pace = self.request.decrypts_bytes_per_s
-        settings = TlsSettings(
-            trusted=self.request.trusted,
-            host=self.request.url.host,
-            now=self.device_time(),
-            pace=None if pace is None else Pace(pace, self._stop),
-        )
         try:
-            return connection, TlsStream(connection, settings)
+            return connection, TlsStream(
+                connection, trusted=self.request.trusted, host=self.request.url.host, now=self.device_time(),
+                pace=None if pace is None else Pace(pace, self._stop),
+            )  # fmt: skip
         except TlsError as error:
             raise self.failed(error.text) from error
 

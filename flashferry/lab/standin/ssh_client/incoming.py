@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.ftp_client import PullHooks, Sink, TransferRequest
 
 OK = b"\0"
@@ -127,18 +128,6 @@ class ScpSink:
 NO_SPACE = "No space left on device"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshFaults:
-    """What goes wrong in a copy over SSH: the faults of `flashferry.lab.standin.faults` that begin with ``ssh_``."""
-
-    channel_ends_after_bytes: int | None = None
-    rekey_after_bytes: int | None = None
-    breaks_on_rekey: bool = False
-    bulk_mode_breaks_after_bytes: int | None = None
-    sink_error: str | None = None
-    crypto_bytes_per_s: float | None = None
-
-
 class SinkRefusedError(Exception):
     """The sink said at the end that it does not have the file, though all of it came."""
 
@@ -148,7 +137,7 @@ class IncomingFile:
 
     def __init__(
         self, request: TransferRequest, hooks: PullHooks, announce: Callable[[str], None], stop: threading.Event,
-        faults: SshFaults,
+        faults: Faults,
     ) -> None:  # fmt: skip
         self._request = request
         self._hooks = hooks
@@ -169,7 +158,7 @@ class IncomingFile:
 
     def comes_by(self, connection: socket.socket, crypto_bytes_per_s: float | None) -> None:
         """Say by which connection it comes, and how fast the device decrypts it; None for at once."""
-        speed = self._faults.crypto_bytes_per_s or crypto_bytes_per_s
+        speed = self._faults.ssh_crypto_bytes_per_s or crypto_bytes_per_s
         self._socket = connection
         self._pace = Pace(speed, self._stop) if speed else None
         self.came_s = time.monotonic()
@@ -202,22 +191,22 @@ class IncomingFile:
         self.came_s = time.monotonic()
         if self._stop.is_set():
             raise AbortedError
-        if _crosses(self._faults.rekey_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_rekey_after_bytes, before_bytes, self.size_bytes):
             self.on_rekey()
-        if _crosses(self._faults.channel_ends_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_channel_ends_after_bytes, before_bytes, self.size_bytes):
             self.on_channel_end()
-        if _crosses(self._faults.bulk_mode_breaks_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_bulk_mode_breaks_after_bytes, before_bytes, self.size_bytes):
             self.on_break()
 
     def end(self) -> bytes:
         """Close the file; return the last answer: `OK`, or `refusal` with a text."""
         self.close()
         self.finished_s = time.monotonic()
-        if self._faults.sink_error is not None and self._lost is None:
-            is_space = "space" in self._faults.sink_error
-            self._lost = NoSpaceError() if is_space else SinkRefusedError(self._faults.sink_error)
+        if self._faults.ssh_sink_error is not None and self._lost is None:
+            is_space = "space" in self._faults.ssh_sink_error
+            self._lost = NoSpaceError() if is_space else SinkRefusedError(self._faults.ssh_sink_error)
         self.on_end()
-        return OK if self._lost is None else refusal(self._faults.sink_error or NO_SPACE)
+        return OK if self._lost is None else refusal(self._faults.ssh_sink_error or NO_SPACE)
 
     def close(self) -> None:
         """Close the file, whatever became of it."""

@@ -38,7 +38,6 @@ from flashferry.lab.standin.ssh_client.incoming import (
     ScpSink,
     SftpReader,
     SinkRefusedError,
-    SshFaults,
 )
 from flashferry.lab.standin.ssh_client.settings import is_due
 
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.connections import ConnectionTable
     from flashferry.lab.standin.copy_download import SshCopy
+    from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.ssh_client.settings import HostKeyPolicy, SshSettings
 
 _FIRST_LIST = 17
@@ -396,7 +396,7 @@ class SshPlan:
     settings: SshSettings
     login: Login
     screen: SshCopy
-    faults: SshFaults = field(default_factory=SshFaults)
+    faults: Faults
 
 
 class SshPull(WordedTransfer, Pull):
@@ -461,7 +461,7 @@ class SshPull(WordedTransfer, Pull):
         file.on_channel_end = channel.give_up
         file.on_rekey = lambda: ask_for_keys(login)
         file.on_break = lambda: tcp.shutdown(socket.SHUT_RDWR)
-        if self.plan.faults.breaks_on_rekey:
+        if self.plan.faults.ssh_breaks_on_rekey:
             on_key_exchange(login, file.on_break)
         try:
             await asyncio.wait_for(self._ask_for(channel, session), patience_s)
