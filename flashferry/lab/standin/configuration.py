@@ -501,11 +501,7 @@ def is_virtual(name: str) -> bool:
 
 
 def is_up(section: Line, cabled: tuple[str, ...]) -> bool:
-    """Return whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
-
-    The stand-in has one way out, by the interface with the world's address; a plug that has neither address nor cable
-    is down although it is not shut.
-    """
+    """Return whether an interface is up: not shut, and virtual, addressed or one with a cable to the world."""
     name = section.interface
     return not section.is_shut and (is_virtual(name) or section.address is not None or name in cabled)
 

@@ -38,11 +38,7 @@ DEFAULT_BYTES = 4096
 
 @dataclass(slots=True)
 class LogBuffer:
-    """The last messages, as many as fit in the buffer.
-
-    `count` is how many there were since the device booted, `monitored` how many of them a session saw by
-    `terminal monitor`.
-    """
+    """The last messages, as many as fit; `monitored` is how many a session saw by `terminal monitor`."""
 
     size_bytes: int = DEFAULT_BYTES
     count: int = 0

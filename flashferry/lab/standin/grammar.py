@@ -51,9 +51,7 @@ class Matched(Generic[Action]):
     """A whole command.
 
     Attributes:
-        action: What was registered for it.
         arguments: The words that are not keywords, as typed.
-        words: All words, keywords written out.
         file_systems: Names in front of a colon where a file is named, each with its column.
         interfaces: Names of interfaces, each with its column.
     """

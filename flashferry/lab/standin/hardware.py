@@ -24,8 +24,6 @@ class PortFigures:
     """A kind of interface of a platform.
 
     Attributes:
-        hardware: As `show interfaces` names it.
-        media: The lines about duplex and media, if there are any.
         medium: As `show interfaces status` names it.
     """
 

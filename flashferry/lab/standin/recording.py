@@ -66,8 +66,6 @@ class Recording:
         answers: Of EXEC commands in lower case, with their filters.
         user_mode: Those of them that user mode answered.
         refused: Answers to refused EXEC commands, in user mode (True) or privileged mode.
-        refused_lines: Answers to refused configuration lines.
-        hostname: As the prompts have it; empty where none shows it.
         directories: Answers to `dir` of whole file systems.
     """
 
@@ -450,11 +448,7 @@ def _in_world(rows: list[str]) -> list[str]:
 
 
 def _towards_world(lines: list[Line]) -> Line | None:
-    """Return the interface that leads to the world.
-
-    It is the source interface of a client where one is named, else the first that is up and has an address, plugs
-    before virtual ones.
-    """
+    """Return the interface to the world: a client's source interface, else an addressed one that is up, plugs first."""
     interfaces = [line for line in lines if line.text.startswith("interface ")]
     named = [
         line.text.split()[-1] for line in lines if re.match(r"ip (ftp|ssh|http client) source-interface ", line.text)

@@ -167,11 +167,7 @@ _FILE_LINE = re.compile(r"tftp-server (?P<system>[\w-]+):/?(?P<name>\S+)(?: alia
 
 
 class TftpServer:
-    """The server of one device; it listens as long as its running configuration has a line for it.
-
-    Attributes:
-        loop: The loop that the device's sessions live in, once it is known.
-    """
+    """The server of one device; it listens as long as its running configuration has a line for it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

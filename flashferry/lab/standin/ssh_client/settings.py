@@ -158,12 +158,7 @@ _FULL_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSettings(SshManner):
-    """How a copy over SSH goes about it.
-
-    Attributes:
-        window_bytes: Receive window of its channel.
-        is_strict: `ip ssh stricthostkeycheck`: a key that is not known is refused.
-    """
+    """How a copy over SSH goes about it; where `is_strict`, a key that is not known is refused."""
 
     window_bytes: int
     is_strict: bool
