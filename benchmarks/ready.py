@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashferry.lab.standin.verify import sign
+from flashferry.lab.standin.files import sign
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flashferry.lab.standin.configuration import address_of, encode7, typed9, vrf_of
+from flashferry.lab.standin.configuration import encode7, typed9
 from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, is_parameter, match, variants
 from flashferry.lab.standin.routing import GLOBAL_TABLE, vrf_names
 from flashferry.lab.standin.trustpoints import shown_row
@@ -85,38 +85,17 @@ class ConfigAction:
         return self.rule.key(self.rule.shown(words))
 
 
-def _hashed(line: str) -> str:
-    """Show ``secret [0] X`` as type 9; a secret typed in a hashed form stays as it is."""
-    head, _, tail = line.partition(" secret ")
+def _secret(line: str, word: str, own: str, kinds: tuple[str, ...], form: Callable[[str], str]) -> str:
+    """Show ``secret [0] X`` or ``password [0] X`` in a kind of its own; what is typed in such a form stays as it is."""
+    head, _, tail = line.partition(f" {word} ")
     kind, _, rest = tail.partition(" ")
-    if rest and kind in {"5", "8", "9"}:
-        return line
-    return f"{head} secret 9 {typed9(rest if rest and kind == '0' else tail)}"
-
-
-def _type7(line: str) -> str:
-    """Show ``password [0] X`` as type 7."""
-    head, _, tail = line.partition(" password ")
-    kind, _, rest = tail.partition(" ")
-    if rest and kind == "7":
-        return line
-    return f"{head} password 7 {encode7(rest if rest and kind == '0' else tail)}"
+    return line if rest and kind in kinds else f"{head} {word} {own} {form(rest if rest and kind == '0' else tail)}"
 
 
 def _without_host(line: str) -> str:
     """Show an entry of a standard list without the word `host`, as releases with flat lists do."""
     head, number, rest = line.split(" ", 2)
     return f"{head} {number} {rest.replace(' host ', ' ')}" if number.isdecimal() and int(number) < 100 else line
-
-
-def _with_bulk_window(line: str) -> str:
-    """Show bulk mode with its window, as stock configurations of 17.12 and later do; typed without one: assumed."""
-    return f"{line} 131072"
-
-
-def _with_seconds(line: str) -> str:
-    """Show ``exec-timeout M`` with the seconds that it has."""
-    return line if len(line.split()) > 2 else f"{line} 0"
 
 
 def _with_sequence(line: str) -> str:
@@ -129,11 +108,12 @@ def _with_sequence(line: str) -> str:
 
 
 SHOWN: Mapping[str, Callable[[str], str]] = {
-    "type7": _type7,
-    "hashed": _hashed,
+    "type7": lambda line: _secret(line, "password", "7", ("7",), encode7),
+    "hashed": lambda line: _secret(line, "secret", "9", ("5", "8", "9"), typed9),
     "without-host": _without_host,
-    "with-bulk-window": _with_bulk_window,
-    "with-seconds": _with_seconds,
+    # As stock configurations of 17.12 and later do; that it is so of what was typed without a window is assumed.
+    "with-bulk-window": lambda line: f"{line} 131072",
+    "with-seconds": lambda line: line if len(line.split()) > 2 else f"{line} 0",
     "route-map": _with_sequence,
     "shown-row": shown_row,
 }
@@ -141,7 +121,6 @@ SHOWN: Mapping[str, Callable[[str], str]] = {
 
 
 def _rule(specification: str, marks: str) -> Rule:
-    """Return a command of the grammar with its marks."""
     values: dict[str, Any] = {}
     for mark in filter(None, marks.split("; ")):
         word, _, rest = mark.partition(" ")
@@ -208,7 +187,7 @@ def build_tree(rules: tuple[Rule, ...]) -> Node[ConfigAction]:
 
 
 def _removals(rule: Rule) -> tuple[str, ...]:
-    """Return what may stand behind ``no``: the key alone, and the whole line."""
+    """Return what may stand after ``no``: the key alone, and the whole line."""
     tokens = rule.specification.split()
     if rule.is_free:
         start = rule.specification.removesuffix(" LINE")
@@ -222,12 +201,7 @@ def _removals(rule: Rule) -> tuple[str, ...]:
 
 @functools.cache
 def tree_of(mode: str, unknown: tuple[str, ...] = ()) -> Node[ConfigAction]:
-    """Return the tree of a mode, built when it is first entered.
-
-    Args:
-        mode: The mode, `config` for the global one.
-        unknown: The commands that begin so are not known to the release.
-    """
+    """Return the tree of a mode, without the commands that the release does not know, by their first words."""
     starts = tuple(f"{start} " for start in unknown)
     rules = rules_of("config-if" if mode == RANGE else mode)
     return build_tree(tuple(rule for rule in rules if not f"{rule.specification} ".startswith(starts)))
@@ -337,20 +311,8 @@ def _with_more(old: str, new: str, key: str) -> str:
 
 @functools.cache
 def _order(mode: str) -> tuple[str, ...]:
-    """Return the keys of a mode's lines in the order in which they are printed."""
     rules = rules_of("config-if" if mode == RANGE else mode)
     return tuple(rule.key(tuple(rule.specification.split())) for rule in rules if not rule.is_free)
-
-
-_SSH_WINDOW_NOTE = (
-    "\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
-    "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
-)
-
-
-def note_on_global(found: Matched[ConfigAction]) -> str:
-    """Return what is printed behind a global line (capture of `ip ssh window-size`)."""
-    return _SSH_WINDOW_NOTE if found.words[:3] == ("ip", "ssh", "window-size") else ""
 
 
 def beyond_window(found: Matched[ConfigAction], line: str, largest_bytes: int | None) -> Invalid | None:
@@ -360,15 +322,7 @@ def beyond_window(found: Matched[ConfigAction], line: str, largest_bytes: int | 
     return Invalid(offset=line.index(found.arguments[0])) if int(found.arguments[0]) > largest_bytes else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """What a line of a section brings: text that is printed, and whether the line is taken."""
-
-    text: str = ""
-    is_taken: bool = True
-
-
-def on_interface(target: Configuration, found: Matched[ConfigAction], section: str) -> Note:
+def on_interface(target: Configuration, found: Matched[ConfigAction], section: str) -> tuple[str, bool]:
     """Do what a change of an interface's VRF does first: its address goes, and the VRF has to be there.
 
     Both sentences are those of public logs; that for an unknown VRF is of older releases.
@@ -376,20 +330,20 @@ def on_interface(target: Configuration, found: Matched[ConfigAction], section: s
     is_set = found.words[:2] == ("vrf", "forwarding")
     line = target.find(section)
     if line is None or not (is_set or found.words[:3] == ("no", "vrf", "forwarding")):
-        return Note()
-    now, requested = vrf_of(line), found.arguments[0] if is_set else GLOBAL_TABLE
+        return "", True
+    now, requested = line.vrf, found.arguments[0] if is_set else GLOBAL_TABLE
     if is_set and requested not in vrf_names(target):
-        return Note(text=f"% VRF {requested} not configured.\n", is_taken=False)
+        return f"% VRF {requested} not configured.\n", False
     if now == requested:
-        return Note()
+        return "", True
     why = f"enabling VRF {requested}" if is_set else f"disabling VRF {now}"
-    return Note(text=_without_address(target, section, why))
+    return _without_address(target, section, why), True
 
 
 def _without_address(target: Configuration, section: str, why: str) -> str:
     line = target.find(section)
     found = match(tree_of("config-if"), "no ip address")
-    if line is None or address_of(line) is None or not isinstance(found, Matched):
+    if line is None or line.address is None or not isinstance(found, Matched):
         return ""
     apply(target, found, Place(mode="config-if", lines=(section,)))
     name = section.removeprefix("interface ")

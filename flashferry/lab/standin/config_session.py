@@ -12,18 +12,17 @@ from flashferry.lab.standin.config_rules import (
     RANGE,
     ConfigAction,
     Found,
-    Note,
     Place,
     Refusal,
     apply,
     beyond_window,
     find,
-    note_on_global,
     on_interface,
     tree_of,
 )
 from flashferry.lab.standin.configuration import banner_line, banner_start, canonical_interface, interface_range
 from flashferry.lab.standin.grammar import AUTHORIZATION_FAILED, Invalid, Node, is_denied
+from flashferry.lab.standin.texts_data import printed
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.configuration import Configuration, Line
@@ -32,15 +31,10 @@ if TYPE_CHECKING:
 
 
 class ConfigSession:
-    """One user's way through the configuration modes.
+    """One user's way through the configuration modes, of the running configuration or of `target`.
 
-    Args:
-        device: Whose configuration; its faults decide what is refused or does not take.
-        target: What is changed; None for the running configuration.
-        denied: Commands that this user may not use, as `flashferry.lab.standin.grammar.is_denied` takes them.
-
-    Attributes:
-        depth_of_last: How many sections the last line that was taken stands in.
+    The faults of the device and `denied` (see `flashferry.lab.standin.grammar.is_denied`) decide what is refused.
+    `depth_of_last` is how many sections the last line that was taken stands in.
     """
 
     def __init__(
@@ -94,7 +88,8 @@ class ConfigSession:
         if start is not None:
             self._banner = (start[0], start[1], [])
             self._banner_row(start[2])
-            return self._prompt_for_text() if self.in_banner else ""
+            prompt = f"Enter TEXT message.  End with the character '{start[1]}'.\n"
+            return prompt if self.in_banner else ""
         faults = self._device.faults
         if faults.refuse_config_pattern and re.search(faults.refuse_config_pattern, line):
             self._device.happened.append(f"refused: {line}")
@@ -115,10 +110,10 @@ class ConfigSession:
         for section in self._range if place.mode == RANGE else (place.section,):
             own = replace(place, lines=(section, *place.lines[1:]))
             is_interface = place.mode in {"config-if", RANGE}
-            note = on_interface(self.target, found.matched, section) if is_interface else Note()
-            if note.is_taken:
+            note, is_taken = on_interface(self.target, found.matched, section) if is_interface else ("", True)
+            if is_taken:
                 self._set(replace(found, place=own))
-            text += note.text
+            text += note
         self._enter((*self._stack[: len(place.lines)], *filter(None, (found.opened,))))
         return text
 
@@ -146,7 +141,8 @@ class ConfigSession:
             found = replace(found, matched=matched)
         self._set(found)
         self._enter(tuple(filter(None, (found.opened,))))
-        return note_on_global(matched)
+        is_window = matched.words[:3] == ("ip", "ssh", "window-size")  # capture
+        return printed("ip ssh window-size") if is_window else ""
 
     def _enter_range(self, found: Found, line: str) -> str | Refusal:
         names = interface_range(found.matched.arguments[0], self.target)
@@ -175,10 +171,6 @@ class ConfigSession:
         was, self._stack = self.mode, stack
         if was == "config-applet" or self.mode == "config-applet":
             self._device.applets.settle(besides=self.section)
-
-    def _prompt_for_text(self) -> str:
-        assert self._banner is not None
-        return f"Enter TEXT message.  End with the character '{self._banner[1]}'.\n"
 
     def _banner_row(self, row: str) -> str:
         """Take a row of a banner; the delimiter ends it."""
@@ -239,19 +231,7 @@ def release(vty: Vty) -> None:
 def show_lock(vty: Vty, _: tuple[str, ...]) -> str:
     """`show configuration lock`."""
     held = lock_of(vty.device)
-    head = "Parser Configure Lock\n---------------------\n"
-    rows = (
-        ("Owner PID", -1 if held is None else _PROCESS),
-        ("User", "unknown" if held is None else held.user),
-        ("TTY", -1 if held is None else held.line),
-        ("Type", "NO LOCK" if held is None else "EXCLUSIVE"),
-        ("State", "FREE" if held is None else "LOCKED"),
-        ("Class", "unknown" if held is None else "EXPOSED"),
-        ("Count", 0 if held is None else 1),
-        ("Pending Requests", 0),
-        ("User debug info", "" if held is None else held.command),
-    )
-    return head + "".join(f"{name:<18}: {value}\n" for name, value in rows)
+    return printed("no configuration lock") if held is None else printed("configuration lock", held=held, pid=_PROCESS)
 
 
 def lock_of(device: Device) -> ConfigLock | None:
@@ -277,10 +257,9 @@ class Applets:
         self._counting: dict[str, tuple[tuple[str, ...], asyncio.TimerHandle]] = {}
 
     def settle(self, *, besides: str = "") -> None:
-        """Take in what was typed: a new or changed applet begins to count, one that is gone stops.
+        """Follow the configuration.
 
-        Args:
-            besides: Beginning of the one that is being typed; it does not count yet.
+        A new or changed applet starts to count, but that being typed; one that is gone stops.
         """
         lines = [line for line in self._device.running.lines() if line.text.startswith(_HEAD)]
         present = {line.text: line for line in lines if not besides or not f"{line.text} ".startswith(f"{besides} ")}
@@ -351,8 +330,6 @@ class Applets:
 
 
 class _Session:
-    """The command line of one applet that runs."""
-
     def __init__(self, device: Device, name: str) -> None:
         self._device, self._name = device, name
         self._is_privileged = False

@@ -38,6 +38,40 @@ class Line:
         """Return an independent copy."""
         return Line(self.text, [child.copy() for child in self.children])
 
+    def value(self, key: str) -> str | None:
+        """Return what follows ``key`` in a line of the section; None without such a line."""
+        texts = [child.text for child in self.children if child.text.startswith(f"{key} ")]
+        return texts[0].removeprefix(f"{key} ") if texts else None
+
+    @property
+    def interface(self) -> str:
+        """The name of an interface whose section this is, as are the following."""
+        return self.text.removeprefix("interface ")
+
+    @property
+    def address(self) -> str | None:
+        """Its address."""
+        words = (self.value("ip address") or "").split()
+        return words[0] if words else None
+
+    @property
+    def network(self) -> ipaddress.IPv4Network | None:
+        """The network that it is connected to; None also where its mask has gaps and makes none."""
+        words = (self.value("ip address") or "").split()
+        with contextlib.suppress(ValueError):
+            return ipaddress.IPv4Network((words[0], words[1]), strict=False) if words else None
+        return None
+
+    @property
+    def vrf(self) -> str:
+        """Its VRF; empty for the global table."""
+        return self.value("vrf forwarding") or ""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether it is administratively down."""
+        return any(child.text == "shutdown" for child in self.children)
+
 
 @dataclass(slots=True, kw_only=True)
 class Slot:
@@ -160,13 +194,10 @@ class Configuration:
         return "".join(f"{text}\n" for text in out)
 
     def put_child(self, place: tuple[str, ...], text: str, *, key: str, order: tuple[str, ...]) -> None:
-        """Set a line of a section.
+        """Set a line of a section in place of that with its key.
 
-        Args:
-            place: The line that opened the section, and those within it that opened the sections of this one.
-            text: The line.
-            key: What it replaces.
-            order: The keys as IOS prints them; lines without one stand last.
+        `place` is the line that opened the section, and those within it that opened the sections of this one; `order`
+        the keys as IOS prints them, those without a place of their own last.
         """
         top = self.find(place[0]) or self.put(place[0], key=place[0])
         for depth, opening in enumerate(place[1:]):
@@ -210,7 +241,8 @@ def parse_configuration(text: str) -> Configuration:
     last: Line | None = None
     for raw in text.splitlines():
         if raw.startswith(_MARK):
-            slot, last = _read_mark(raw), None
+            option, _, prefix = raw.removeprefix(_MARK).partition(" ")
+            slot, last = Slot(prefix=prefix, is_sorted=option == "sorted", has_sections=option == "sections"), None
             items.append(slot)
         elif raw.startswith(" "):
             if last is None:
@@ -226,18 +258,10 @@ def parse_configuration(text: str) -> Configuration:
             slot = _slot_for(raw, slot, items)
             last = Line(raw)
             slot.lines.append(last)
-    return _with_place_for_all(Configuration(items))
-
-
-def _with_place_for_all(configuration: Configuration) -> Configuration:
+    configuration = Configuration(items)
     if not any(slot.prefix == "*" for slot in configuration.slots()):
         raise ValueError("there is no mark '!@ *' for lines without a place of their own")
     return configuration
-
-
-def _read_mark(raw: str) -> Slot:
-    option, _, prefix = raw.removeprefix(_MARK).partition(" ")
-    return Slot(prefix=prefix, is_sorted=option == "sorted", has_sections=option == "sections")
 
 
 def _slot_for(raw: str, slot: Slot | None, items: list[str | Slot]) -> Slot:
@@ -350,7 +374,7 @@ def whole_banner(start: tuple[str, str, str], rows: Iterator[str]) -> str:
 
 
 def as_commands(lines: list[Line]) -> list[str]:
-    """Return lines as they would be typed: each section's lines behind it, indented by a blank."""
+    """Return lines as they would be typed: each section's lines after it, indented by a blank."""
     return [text for line in lines for text in (line.text, *(f" {child.text}" for child in line.children))]
 
 
@@ -471,54 +495,15 @@ def interface_lines(configuration: Configuration) -> list[Line]:
     return [line for line in configuration.lines() if line.text.startswith("interface ")]
 
 
-def address_of(section: Line) -> str | None:
-    """Return the address of an interface section."""
-    texts = [child.text for child in section.children if child.text.startswith("ip address ")]
-    return texts[0].split()[2] if texts else None
-
-
-def network_of(section: Line) -> ipaddress.IPv4Network | None:
-    """Return the network that an interface is connected to; None also where its mask has gaps and makes none."""
-    texts = [child.text.split() for child in section.children if child.text.startswith("ip address ")]
-    with contextlib.suppress(ValueError):
-        return ipaddress.IPv4Network((texts[0][2], texts[0][3]), strict=False) if texts else None
-    return None
-
-
-def vrf_of(section: Line) -> str:
-    """Return the VRF of an interface section; empty for the global table."""
-    return value_of(section, "vrf forwarding") or ""
-
-
-def is_shut(section: Line) -> bool:
-    """Return whether the interface is administratively down."""
-    return any(child.text == "shutdown" for child in section.children)
-
-
-def interface_name(section: Line) -> str:
-    """Return the name of an interface section."""
-    return section.text.removeprefix("interface ")
-
-
 def is_virtual(name: str) -> bool:
     """Return whether an interface has no plug."""
     return name.startswith(_VIRTUAL)
 
 
 def is_up(section: Line, cabled: tuple[str, ...]) -> bool:
-    """Return whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
-
-    The stand-in has one way out, by the interface with the world's address; a plug that has neither address nor cable
-    is down although it is not shut.
-    """
-    name = interface_name(section)
-    return not is_shut(section) and (is_virtual(name) or address_of(section) is not None or name in cabled)
-
-
-def value_of(section: Line, key: str) -> str | None:
-    """Return what follows ``key`` in a line of an interface section; None without such a line."""
-    texts = [child.text for child in section.children if child.text.startswith(f"{key} ")]
-    return texts[0].removeprefix(f"{key} ") if texts else None
+    """Return whether an interface is up: not shut, and virtual, addressed or one with a cable to the world."""
+    name = section.interface
+    return not section.is_shut and (is_virtual(name) or section.address is not None or name in cabled)
 
 
 def short_name(name: str) -> str:

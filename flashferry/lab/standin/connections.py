@@ -1,4 +1,4 @@
-"""The addresses that connections of the devices come from.
+"""Connections of the devices: their addresses, the table of `show tcp`, and how one opens.
 
 A device has one address from its world. Any other that its configuration gives to an interface, such as a loopback, is
 made real when a connection wants to come from it, and only in a network namespace of the stand-ins' own. Whether
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from flashferry.lab.standin.device_tcp import KernelTcp, Live, TcpSettings
+    from flashferry.lab.standin.device_tcp import KernelTcp, TcpSettings
+    from flashferry.lab.standin.terminal import Terminal
 
 _LOCK = threading.Lock()
 _MAY_ADD = threading.Event()
@@ -66,14 +67,9 @@ class Connection:
     """A live connection.
 
     Attributes:
-        tcb: The address by which `show tcp tcb` knows it.
-        local: Host and port of the device.
-        foreign: Host and port of the other side.
-        opened_s: When it opened, a monotonic time.
         window_bytes: Its receive window; fixed when it opens, whatever is configured later.
         options: What the device offered when it opened, or would have in answer to a peer that offers it.
         live: Its socket, to read what the kernel knows of it; None where there is none.
-        state: As IOS names it.
     """
 
     tcb: str
@@ -82,7 +78,7 @@ class Connection:
     opened_s: float
     window_bytes: int
     options: SynOptions
-    live: Live | None = None
+    live: socket.socket | None = None
     state: str = "ESTAB"
 
 
@@ -116,8 +112,8 @@ class ConnectionTable:
         self._closed = Totals()
 
     def add(
-        self, local: tuple[str, int], foreign: tuple[str, int], *, window_bytes: int = 4128, live: Live | None = None,
-        options: SynOptions | None = None,
+        self, local: tuple[str, int], foreign: tuple[str, int], *, window_bytes: int = 4128,
+        live: socket.socket | None = None, options: SynOptions | None = None,
     ) -> str:  # fmt: skip
         """Enter a connection and return its TCB address; 4128 bytes are the documented default of IOS."""
         with self._lock:
@@ -163,12 +159,11 @@ def open_connection(
 ) -> None:
     """Connect a fresh socket to ``address``.
 
-    The options of the namespace are held for the handshake, though no longer than `LONGEST_HOLD_S`: a SYN sent
-    again after that may carry the options of another device's copy.
+    The options of the namespace are held for the handshake, though no longer than `LONGEST_HOLD_S`: a SYN sent again
+    after that may carry the options of another device's copy.
 
-    Raises:
-        TimeoutError: There was no answer within `ip tcp synwait-time`.
-        OSError: The connection was refused, or ``stop`` was set.
+    Raises TimeoutError: there was no answer within `ip tcp synwait-time`; OSError: the connection was refused, or
+    ``stop`` was set.
     """
     if tcp.is_blocked:
         stop.wait(tcp.synwait_s)
@@ -205,6 +200,18 @@ def _wait_established(connection: socket.socket, wait_s: float, stop: threading.
 
 
 T = TypeVar("T")
+
+
+async def stoppable(terminal: Terminal, stop: Callable[[], None], work: Callable[[], T]) -> T:
+    """Return what ``work`` returns, in a thread of its own; Ctrl-Shift-6 or the end of the session stops it."""
+    terminal.on_escape = stop
+    closed = asyncio.ensure_future(terminal.closed.wait())
+    closed.add_done_callback(lambda _: stop())
+    try:
+        return await in_own_thread(work)
+    finally:
+        terminal.on_escape = None
+        closed.cancel()
 
 
 async def in_own_thread(work: Callable[[], T]) -> T:

@@ -1,92 +1,86 @@
-"""Where a download goes: a file on a flash, a configuration, or nowhere."""
+"""Downloads: `copy URL FS:file`; over SSH with a dialogue of its own.
+
+Texts of `copy scp:` and `copy sftp:`: a transcript of an ASR903 with XE 3.16 (csmpe): address, user name, source and
+destination file name, the question about a file that is there, then the password, which is not echoed; `` Sending file
+modes: C0777 4 testme.bin`` where FTP prints ``Loading``, the marks, and the line that ends every copy; no ``Accessing``
+and no ``[OK``. By SFTP the marks follow the file's name on its line (pyATS). A URL that names host, user and file is
+not asked about (genielibs). The default user is who is logged in (two public transcripts, of a router and of a 3560CX).
+The words of the question about a host key beyond those that pyATS answers are the stand-in's own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin import clock
-from flashferry.lab.standin.configuration import interface_name
 from flashferry.lab.standin.connections import in_own_thread
 from flashferry.lab.standin.copy_files import (
-    RUNNING,
-    STARTUP,
+    PULLS,
+    ask_host,
     ask_name,
+    begin_questions,
     may_overwrite,
     merge_into_running,
+    read_url,
+    source_url,
+    transfer_request,
     verifies_copies,
 )
-from flashferry.lab.standin.copy_request import PULLS, begin_questions, source_url, transfer_request
 from flashferry.lab.standin.faults import HeldWriter
+from flashferry.lab.standin.files import RUNNING, STARTUP, claimed_image, free_bytes, split_file, verify_copied
 from flashferry.lab.standin.flash import FlashWriter, NoSpaceError, NullWriter, Pace
 from flashferry.lab.standin.ftp_client import AbortedError, CopyError, PullHooks, Sink
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards
 from flashferry.lab.standin.server_url import PullResult, result_line
-from flashferry.lab.standin.show_files import free_bytes, split_file
+from flashferry.lab.standin.ssh_client.pull import KnownHosts, Login, ScpPull, SftpPull, SshPlan, SshPull
+from flashferry.lab.standin.ssh_client.settings import has_bulk_mode, ssh_settings
 from flashferry.lab.standin.terminal import DisconnectedError
-from flashferry.lab.standin.verify import claimed_image, verify_copied
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Coroutine
 
+    from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.flash import Flash
     from flashferry.lab.standin.ftp_client import Pull, Sink, TransferRequest
     from flashferry.lab.standin.server_url import ServerUrl
+    from flashferry.lab.standin.ssh_client.settings import HostKeyPolicy, SshSettings
     from flashferry.lab.standin.tftp import TftpPull
     from flashferry.lab.standin.vty import Vty
 
 _LARGEST_CONFIGURATION_BYTES = 2**24
 
 
-class Target(Protocol):
-    """What a copy needs of the place it goes to."""
-
-    keeps_nothing: bool
-
-    async def may_begin(self) -> bool:
-        """Ask what the device asks once the source is open; False ends the copy."""
-
-    def open(self, announced_bytes: int | None, stop: threading.Event) -> Sink:
-        """Begin to write; called in the copy's thread. May raise NoSpaceError."""
-
-    def drop(self) -> None:
-        """Take away what is there of a copy that did not come whole."""
-
-    def settle(self) -> str:
-        """Take over a copy that came whole; return what is printed in front of its result."""
-
-    async def verify(self) -> None:
-        """Check the copy where that is wanted, behind its result."""
-
-
-class NullTarget:
-    """``null:``."""
+class Target:
+    """Where a copy goes: in itself ``null:``, which takes everything and keeps nothing."""
 
     keeps_nothing = True
 
     async def may_begin(self) -> bool:
-        """Ask nothing."""
+        """Ask what the device asks once the source is open; False ends the copy."""
         return True
 
     def open(self, _announced_bytes: int | None, _stop: threading.Event) -> Sink:
-        """Take everything and keep nothing."""
+        """Start to write; called in the copy's thread. Raises NoSpaceError: it will not fit."""
         return NullWriter()
 
     def drop(self) -> None:
-        """Do nothing."""
+        """Remove what is there of a copy that did not come whole."""
 
     def settle(self) -> str:
-        """Print nothing."""
+        """Take over a copy that came whole; return what is printed in front of its result."""
         return ""
 
     async def verify(self) -> None:
-        """Do nothing."""
+        """Check the copy where that is configured, after its result."""
 
 
-class FlashTarget(NullTarget):
+class FlashTarget(Target):
     """A file on a flash that a copy goes to; `verifies` as `copy /verify` and `file verify auto` do."""
 
     keeps_nothing = False
@@ -115,8 +109,8 @@ class FlashTarget(NullTarget):
             left_bytes = min(left_bytes, faults.disk_full_after_bytes - old_bytes)
         self._has_started = True
         rate = faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
-        writer = FlashWriter(flash, self._name, Pace(rate, stop), free_bytes=left_bytes)
-        return HeldWriter(self._vty.device, _Spoiled(writer) if faults.flip_byte else writer, stop)
+        writer = FlashWriter(flash, self._name, Pace(rate, stop), free_bytes=left_bytes, flips_byte=faults.flip_byte)
+        return HeldWriter(self._vty.device, writer, stop)
 
     def drop(self) -> None:
         """Delete the partial file where the platform does; one that was there before the copy began stays."""
@@ -129,12 +123,12 @@ class FlashTarget(NullTarget):
         return "Verifying checksum...  OK (0x266E)\n" if self._vty.device.platform.copy.erase_question else ""
 
     async def verify(self) -> None:
-        """Verify the file where that is wanted."""
+        """Verify the file where that is configured."""
         if self._verifies:
             await verify_copied(self._vty, self._flash, self._name)
 
 
-class ConfigTarget(NullTarget):
+class ConfigTarget(Target):
     """The running or the startup configuration, which a file is merged into or replaces."""
 
     keeps_nothing = False
@@ -175,25 +169,10 @@ class _Collector:
         """Do nothing."""
 
 
-class _Spoiled:
-    """A writer that flips a byte when it is done."""
-
-    def __init__(self, inner: FlashWriter) -> None:
-        self._inner = inner
-
-    def write(self, chunk: bytes) -> None:
-        self._inner.write(chunk)
-
-    def flush(self) -> None:
-        self._inner.flush()
-
-    def close(self) -> None:
-        self._inner.flip_byte()
-        self._inner.close()
-
-
 _CLAIM_CHUNK_BYTES = 1 << 20
+
 _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
+
 _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
 
 
@@ -216,7 +195,7 @@ async def _place_of(vty: Vty, target: str, url: ServerUrl, verify: bool | None) 
         return await _configuration(vty, target)
     prefix, name = split_file(target)
     if prefix == "null":
-        return NullTarget()
+        return Target()
     flash = vty.device.file_system(prefix)
     if flash is None:
         vty.terminal.write(f"%Error opening {target} (No such device)\n")
@@ -241,14 +220,6 @@ def _within(flash: Flash, name: str, file_name: str) -> str:
     return f"{name.rstrip('/')}/{file_name}".lstrip("/") if flash.is_directory(name.rstrip("/")) else name
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What the marks have shown so far."""
-
-    marks: int = 0
-    noise_is_due: bool = False
-
-
 class Copy:
     """One copy: marks while it runs, and its end."""
 
@@ -258,7 +229,8 @@ class Copy:
         self._url = url
         self._target = target
         self._stop = threading.Event()
-        self._progress = _Progress(noise_is_due=vty.device.faults.syslog_in_copy)
+        self._marks = 0
+        self._noise_is_due = vty.device.faults.syslog_in_copy
         self._loop = asyncio.get_running_loop()
         self._was_declined = False
 
@@ -328,7 +300,6 @@ class Copy:
 
     @property
     def _claimed_bytes(self) -> int | None:
-        """Return the size of the image that this copy is claimed to be, or None."""
         claimed = claimed_image(self._device, self._url.file_name)
         return claimed.stat().st_size if claimed is not None and not self._target.keeps_nothing else None
 
@@ -340,7 +311,6 @@ class Copy:
         return f"Accessing {self._url.shown}..."
 
     def _before_error(self) -> str:
-        """Return the line end that an error line needs before it."""
         return "\n"
 
     async def _end_with_vty(self, pull: Pull | TftpPull) -> None:
@@ -386,7 +356,7 @@ class Copy:
             return self._url.shown
         if self._url.scheme == "tftp":
             leaving = interface_towards(self._device.running, GLOBAL_TABLE, self._url.host)
-            via = f" (via {interface_name(leaving)})" if leaving is not None else ""
+            via = f" (via {leaving.interface})" if leaving is not None else ""
             return f"{self._url.path} from {self._url.host}{via}:"
         return self._url.file_name
 
@@ -400,13 +370,152 @@ class Copy:
         if reboot is not None and size >= reboot and not self._stop.is_set():
             self._stop.set()
             self._loop.call_soon_threadsafe(self._device.restart)
-        if marks > self._progress.marks:
+        if marks > self._marks:
             self._loop.call_soon_threadsafe(self._show_marks, marks)
 
     def _show_marks(self, marks: int) -> None:
-        new, self._progress.marks = marks - self._progress.marks, max(marks, self._progress.marks)
+        new, self._marks = marks - self._marks, max(marks, self._marks)
         self._vty.terminal.write("!" * new)
-        if self._progress.noise_is_due and marks >= 2:
-            self._progress.noise_is_due = False
+        if self._noise_is_due and marks >= 2:
+            self._noise_is_due = False
             stamp = clock.syslog_stamp(self._device.now())
             self._vty.terminal.write(f"\n{stamp}: {_SYSLOG}\n{_FOREIGN_ERROR}")
+
+
+SSH_SCHEMES: dict[str, type[SshPull]] = {"scp": ScpPull, "sftp": SftpPull}
+"""The protocols that go over SSH."""
+
+_KEY_QUESTION = "Are you sure you want to continue connecting (yes/no)? "
+
+
+def _settings(device: Device) -> SshSettings:
+    own, faults = device.platform, device.faults
+    settings = ssh_settings(device.running, own.ssh_client, crypto=own.crypto_bytes_per_s)
+    offers = faults.ssh_client_offers
+    return replace(
+        settings,
+        refill=faults.ssh_refill or settings.refill,
+        sftp_requests=faults.ssh_sftp_requests or settings.sftp_requests,
+        host_key_policy=_policy(faults, settings.host_key_policy),
+        kex=tuple(offers.get("kex", settings.kex)),
+        encryption=tuple(offers.get("encryption", settings.encryption)),
+        mac=tuple(offers.get("mac", settings.mac)),
+        host_keys=tuple(offers.get("host_keys", settings.host_keys)),
+    )
+
+
+def _policy(faults: Faults, own: HostKeyPolicy) -> HostKeyPolicy:
+    if faults.ssh_host_key_changed:
+        return "accept-new"
+    return "ask" if faults.ssh_asks_host_key else own
+
+
+def _known_hosts(device: Device, server: tuple[str, int]) -> KnownHosts:
+    if not device.faults.ssh_host_key_changed:
+        return device.known_hosts
+    others = KnownHosts()
+    others.remember(server, b"another key")
+    return others
+
+
+def _faults(device: Device) -> Faults:
+    """Return the faults that concern a copy: one is of bulk mode alone."""
+    own = device.faults
+    return own if has_bulk_mode(device.running) else replace(own, ssh_bulk_mode_breaks_after_bytes=None)
+
+
+def _spoilt(device: Device, password: str) -> str:
+    return f"{password}x" if device.faults.ssh_wrong_password else password
+
+
+class SshCopy(Copy):
+    """One copy over SSH; what the login asks is asked on its session."""
+
+    _is_within_line = False
+
+    @staticmethod
+    async def source(vty: Vty, text: str) -> ServerUrl | None:
+        """Ask all three questions where the URL lacks something; a quiet prompt asks for what is missing."""
+        url = read_url(vty, text)
+        if url is None:
+            return None
+        user = url.user or vty.device.client_credentials(f"ip {url.scheme}")[0]
+        is_whole = bool(url.host and user and url.path) and not url.port_is_open
+        asks_all = not is_whole and vty.device.running.value("file prompt") != "quiet"
+        path = url.path
+        if not (host := await ask_host(vty, url, asks=asks_all)):
+            return None
+        if asks_all or not user:
+            user = await vty.terminal.ask(f"Source username [{user or vty.user}]? ", user or vty.user)
+        if asks_all or not path:
+            shown = path or vty.device.last_ssh_path
+            path = await vty.terminal.ask(f"Source filename [{shown}]? ", shown)
+        if not path:
+            vty.terminal.write("%Error parsing filename (No such file or directory)\n")
+            return None
+        return replace(url, host=host, user=user, path=path, port_is_open=False)
+
+    def _request(self, vrf: str | None) -> TransferRequest:
+        self._device.last_ssh_path = self._url.path
+        request = super()._request(vrf)
+        if not has_bulk_mode(self._device.running):
+            return request
+        tcp = replace(request.tcp, syn_options=replace(request.tcp.syn_options, sack=True))
+        return replace(request, tcp=tcp)
+
+    def _pull(self, request: TransferRequest) -> SshPull:
+        device, server = self._device, (request.address, self._url.port)
+        login = Login(
+            user=request.user or self._vty.user,
+            password=_spoilt(device, request.password) if request.password else None,
+            server=server,
+            known_hosts=_known_hosts(device, server),
+            operator=self,
+        )
+        plan = SshPlan(settings=_settings(device), login=login, screen=self, faults=_faults(device))
+        return SSH_SCHEMES[self._url.scheme](request, device.connections, self._stop, plan)
+
+    def password(self) -> str | None:
+        """Ask for the password; called in the copy's thread."""
+        typed = self._answered(self._ask_password())
+        return None if typed is None else _spoilt(self._device, typed)
+
+    def takes_key(self, fingerprint: str) -> bool:
+        """Ask whether to go on with a server whose key is not known; called in the copy's thread."""
+        self._loop.call_soon_threadsafe(self._device.note_guess, "ssh: the question about a host key")
+        question = f"Host key fingerprint is {fingerprint}\n{_KEY_QUESTION}"
+        return (self._answered(self._vty.terminal.ask(question, "no")) or "no").lower() in {"y", "yes"}
+
+    def announce(self, line: str) -> None:
+        """Show the file's line as the server sent it; called in the copy's thread."""
+        self._is_within_line = True
+        end = "\n" if self._url.scheme == "scp" else ""
+        self._loop.call_soon_threadsafe(self._vty.terminal.write, f" Sending file modes: {line}{end}")
+
+    def log(self, text: str) -> None:
+        """Log a message of the device; called in the copy's thread."""
+        self._loop.call_soon_threadsafe(self._device.syslog, text)
+
+    def _answered(self, question: Coroutine[Any, Any, str]) -> str | None:
+        answer = asyncio.run_coroutine_threadsafe(question, self._loop)
+        try:
+            return answer.result()
+        except DisconnectedError:
+            return None
+
+    async def _ask_password(self) -> str:
+        self._vty.terminal.write("Password: ")
+        return (await self._vty.terminal.line(echo=False))[0]
+
+    def _first_text(self) -> str:
+        return ""
+
+    def _before_error(self) -> str:
+        return "\n" if self._is_within_line else ""
+
+    def _on_open(self) -> None:
+        """Print nothing: the file's line is there already."""
+
+    def _finish(self, result: PullResult) -> None:
+        self._show_marks(-(-result.size_bytes // self._device.platform.copy.bytes_per_mark))
+        self._vty.terminal.write(f"\n{self._target.settle()}{result_line(result)}\n")

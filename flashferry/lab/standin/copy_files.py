@@ -1,7 +1,11 @@
-"""The configuration archive, `configure replace`, and the rollback of a change that is not confirmed.
+"""Copies of files and configurations on the device itself and to a server, and what all copies ask and request.
 
-Texts: facts 7 (a forum log of a rollback confirmed change, captures of `show archive` and of replace failures in
-scrapli_cfg); the lines of `show archive config rollback timer` are those that NAPALM reads.
+An upload's dialogue is that of the Cisco configuration guide: host and name are asked for, each with what the command
+says as its default; then ``Writing NAME`` with marks and the line that ends every copy. The name of a configuration is
+by default that of the host with ``-confg`` at its end (public log: ``frs2-confg``). How many bytes a mark stands for in
+an upload is not documented; here it is as many as in a download.
+
+A protocol that the stand-in does not speak ends with an error, after trying.
 """
 
 from __future__ import annotations
@@ -11,225 +15,40 @@ import contextlib
 import io
 import threading
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
 
-from flashferry.lab.standin import clock
-from flashferry.lab.standin.config_session import ConfigSession
-from flashferry.lab.standin.configuration import as_commands, parse_lines, replacing
+from flashferry.lab.standin.configuration import parse_lines
+from flashferry.lab.standin.configure import run_lines
+from flashferry.lab.standin.connections import stoppable
+from flashferry.lab.standin.device_tcp import tcp_settings
+from flashferry.lab.standin.files import (
+    RUNNING,
+    STARTUP,
+    aborted_copy,
+    content,
+    free_bytes,
+    shown_name,
+    split_file,
+    verify_copied,
+)
 from flashferry.lab.standin.flash import FlashWriter, NoSpaceError, Pace
+from flashferry.lab.standin.ftp_client import AbortedError, CopyError, Pull, PullHooks, Push, TransferRequest
 from flashferry.lab.standin.hardware import MemberLeftError, leave, place_of
-from flashferry.lab.standin.server_url import PullResult, result_line
-from flashferry.lab.standin.show_files import content, free_bytes, shown_name, split_file
-from flashferry.lab.standin.verify import aborted_copy, verify_copied
+from flashferry.lab.standin.http_client import HttpPull, HttpPush
+from flashferry.lab.standin.routing import is_address, path_to
+from flashferry.lab.standin.server_url import PullResult, parse_url, result_line
+from flashferry.lab.standin.tftp import TftpPull, TftpPush
+from flashferry.lab.standin.trustpoints import trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
+    from typing import BinaryIO
 
-    from flashferry.lab.standin.configuration import Line
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.flash import Flash
+    from flashferry.lab.standin.server_url import PullResult, ServerUrl
     from flashferry.lab.standin.vty import Vty
-
-_PASSES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replaced:
-    """What a replace did: the commands, and those that were refused."""
-
-    commands: tuple[str, ...]
-    refused: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingRevert:
-    """An armed rollback."""
-
-    user: str
-    minutes: int
-    is_idle: bool
-    armed: datetime
-    text: str
-    warn: Callable[[], None]
-    timers: tuple[asyncio.TimerHandle, ...]
-
-    def cancel(self) -> None:
-        """Stop its clock."""
-        for timer in self.timers:
-            timer.cancel()
-
-
-def run_lines(device: Device, lines: list[Line]) -> tuple[str, list[str]]:
-    """Type lines as `copy FILE running-config` does; return what is printed and the refused commands."""
-    session = ConfigSession(device)
-    shown, refused = "", []
-    for command in as_commands(lines):
-        if not command.startswith(" "):
-            session.leave_section(wholly=True)
-        answer = session.take(command.strip() if "\n" not in command else command.split("\n")[0])
-        for row in command.split("\n")[1:]:
-            answer = session.take(row)
-        if not isinstance(answer, str):
-            refused.append(command)
-            shown += f"{command}\n ^\n% Invalid input detected at '^' marker.\n\n"
-    return shown, refused
-
-
-def replace_running(device: Device, target_text: str) -> Replaced:
-    """Turn the running configuration into that of a file."""
-    commands = replacing(device.running.lines(), parse_lines(target_text))
-    refused = run_lines(device, commands)[1]
-    return Replaced(commands=tuple(as_commands(commands)), refused=tuple(refused))
-
-
-def replace_report(done: Replaced, *, listed: bool) -> str:
-    """Return what `configure replace` prints."""
-    body = "".join(f"{row}\n" for row in ("!List of Rollback Commands:", *done.commands, "end"))
-    if done.refused:
-        refused = "".join(f"{row}\n" for row in done.refused)
-        return (
-            f"The rollback configlet from the last pass is listed below:\n********\n\n{body}\n********\n\n\n"
-            f"Rollback aborted after {_PASSES} passes\n"
-            "The following commands are failed to apply to the IOS image.\n"
-            f"********\n\n{refused}\n********\n"
-        )
-    passes = 1 if done.commands else 0
-    shown = f"!Pass 1\n\n{body}\n\n" if listed and passes else ""
-    return f"{shown}Total number of passes: {passes}\nRollback Done\n\n"
-
-
-class Archive:
-    """Saved configurations of a device, on the path that its configuration names."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._names: list[str] = []
-        self._count = 0
-        self.pending: PendingRevert | None = None
-
-    @property
-    def path(self) -> str | None:
-        """The configured path; None where the archive is not on."""
-        section = self._device.running.find("archive")
-        texts = [child.text for child in section.children if child.text.startswith("path ")] if section else []
-        return texts[0].removeprefix("path ").strip() if texts else None
-
-    @property
-    def maximum(self) -> int:
-        """How many are kept."""
-        section = self._device.running.find("archive")
-        texts = [child.text for child in section.children if child.text.startswith("maximum ")] if section else []
-        return int(texts[0].split()[1]) if texts else 10
-
-    @property
-    def saves_on_write(self) -> bool:
-        """Whether `write memory` also archives."""
-        section = self._device.running.find("archive")
-        return section is not None and any(child.text == "write-memory" for child in section.children)
-
-    def store(self) -> str | None:
-        """Save the running configuration; return the file's name, or None where it cannot be."""
-        path = self.path
-        prefix, _, name = (path or "").partition(":")
-        flash = self._device.file_system(prefix)
-        if path is None or flash is None:
-            return None
-        moment = clock.now()
-        stamp = f"{moment:%b}-{moment.day:2d}-{moment:%H-%M-%S}.{moment.microsecond // 1000:03d}".replace(" ", "-")
-        full = f"{name.lstrip('/')}-{stamp}-{self._count}"
-        self._count += 1
-        flash.write(full, self._device.running_text().encode("latin-1", "replace"))
-        self._names.append(f"{prefix}:{full}")
-        for old in self._names[: -self.maximum]:
-            flash.delete(old.partition(":")[2])
-        self._names = self._names[-self.maximum :]
-        return f"{prefix}:{full}"
-
-    def listing(self) -> str:
-        """Return `show archive`."""
-        if self.path is None:
-            return " Archive feature not enabled\n"
-        rows = [
-            f"The maximum archive configurations allowed is {self.maximum}.",
-            f"There are currently {len(self._names)} archive configurations saved.",
-            f"The next archive file will be named {self.path}-<timestamp>-{self._count}",
-            " Archive #  Name",
-        ]
-        for number in range(1, self.maximum + 1):
-            name = self._names[number - 1] if number <= len(self._names) else ""
-            rows.append(f"   {number:<8d} {name}{' <- Most Recent' if name and number == len(self._names) else ''}")
-        return "".join(f"{row}\n" for row in rows)
-
-    def arm(self, user: str, minutes: int, *, is_idle: bool, warn: Callable[[], None]) -> None:
-        """Remember the running configuration and put it back unless confirmed in time.
-
-        Args:
-            user: Who arms it; only they can confirm.
-            minutes: How long it waits.
-            is_idle: The time begins anew with every line that the user types.
-            warn: Called a minute before the end; not where one idle minute is all there is, or each line would warn.
-        """
-        self.pending = PendingRevert(
-            user=user, minutes=minutes, is_idle=is_idle, armed=self._device.now(), text=self._device.running_text(),
-            warn=warn, timers=self._timers(minutes, None if is_idle and minutes == 1 else warn),
-        )  # fmt: skip
-        kind, what = ("IDLETIMER", "idle ") if is_idle else ("ABSTIMER", "")
-        self._device.syslog(
-            f"%ARCHIVE_DIFF-5-ROLLBK_CNFMD_CHG_START_{kind}: User: {user}: Scheduled to rollback to config "
-            f"{self.path} in {minutes} {what}minutes"
-        )
-
-    def rearm(self, minutes: int, *, is_idle: bool) -> None:
-        """Give the pending rollback another time."""
-        if self.pending is not None:
-            self.pending.cancel()
-            timers = self._timers(minutes, None if is_idle and minutes == 1 else self.pending.warn)
-            self.pending = replace(
-                self.pending, minutes=minutes, is_idle=is_idle, armed=self._device.now(), timers=timers
-            )  # fmt: skip
-
-    def note_key(self, user: str) -> None:
-        """Note that a user is not idle."""
-        pending = self.pending
-        if pending is not None and pending.is_idle and pending.user == user:
-            self.rearm(pending.minutes, is_idle=True)
-
-    def _timers(self, minutes: int, warn: Callable[[], None] | None) -> tuple[asyncio.TimerHandle, ...]:
-        loop, minute_s = asyncio.get_running_loop(), self._device.faults.seconds_per_minute
-        end = loop.call_later(minutes * minute_s, self.revert)
-        return (end,) if warn is None else (end, loop.call_later((minutes - 1) * minute_s, warn))
-
-    def confirm(self) -> bool:
-        """Keep the change; False when none is pending."""
-        if self.pending is None:
-            return False
-        self.pending.cancel()
-        self.pending = None
-        return True
-
-    def revert(self) -> Replaced | None:
-        """Put the remembered configuration back; None when none is pending."""
-        pending = self.pending
-        if pending is None:
-            return None
-        self.confirm()
-        self._device.syslog(f"%ARCHIVE_DIFF-5-ROLLBK_CNFMD_CHG_ROLLBACK_START: User: {pending.user}")
-        done = replace_running(self._device, pending.text)
-        self._device.touch(pending.user)
-        return done
-
-    def timer_report(self) -> str:
-        """Return `show archive config rollback timer`."""
-        pending = self.pending
-        if pending is None:
-            return "%No Rollback Confirmed Change pending\n"
-        kind = "idle" if pending.is_idle else "absolute"
-        return (
-            f"Time configured(or reconfigured): {clock.stamp(pending.armed)}\nTimer type: {kind} timer\n"
-            f"Timer value: {pending.minutes} min\nUser: {pending.user}\n"
-        )
 
 
 async def erase_startup(vty: Vty, _: tuple[str, ...]) -> None:
@@ -241,12 +60,10 @@ async def erase_startup(vty: Vty, _: tuple[str, ...]) -> None:
         vty.device.syslog("%SYS-7-NV_BLOCK_INIT: Initialized the geometry of nvram")
 
 
-RUNNING = "system:running-config"
-STARTUP = "nvram:startup-config"
 _MARK_BYTES = 65536
 
 
-async def write_memory(vty: Vty) -> None:
+async def write_memory(vty: Vty, _: tuple[str, ...] = ()) -> None:
     """`write memory`."""
     if vty.device.faults.nvram_differs:
         vty.terminal.write(
@@ -398,3 +215,243 @@ async def _store(vty: Vty, source: str, held: bytes, flash: Flash, name: str) ->
 def _result(held: bytes, started_s: float) -> str:
     seconds = max(0.001, time.monotonic() - started_s)
     return result_line(PullResult(size_bytes=len(held), seconds=seconds)) + "\n"
+
+
+class SilentPull(Pull):
+    """A download that connects, and then ends with an error."""
+
+    def _fetch(self, _hooks: PullHooks) -> PullResult:
+        self._connect((self.request.address, self.request.url.port))
+        raise CopyError("opening", "I/O error")
+
+
+class SilentPush(Push):
+    """The same for an upload."""
+
+    def run(self, _source: BinaryIO, *, opened: Callable[[], None], progress: Callable[[int], None]) -> PullResult:
+        """Connect, and fail."""
+        del opened, progress
+        with self.device_words():
+            self._connect((self.request.address, self.request.url.port))
+            raise CopyError("writing", "I/O error")
+
+
+PULLS: dict[str, type[Pull | TftpPull]] = {
+    "ftp": Pull, "http": HttpPull, "https": HttpPull, "rcp": SilentPull, "tftp": TftpPull,
+}  # fmt: skip
+"""Downloads, but for those over SSH: see `flashferry.lab.standin.copy_download`."""
+
+PUSHES: dict[str, type[Push | TftpPush]] = {
+    "ftp": Push, "http": HttpPush, "https": HttpPush, "rcp": SilentPush, "scp": SilentPush, "sftp": SilentPush,
+    "tftp": TftpPush,
+}  # fmt: skip
+"""Uploads."""
+
+SOURCE_INTERFACE_LINES = {
+    "ftp": "ftp", "http": "http client", "https": "http client", "rcp": "rcmd", "scp": "ssh", "sftp": "ssh",
+    "tftp": "tftp",
+}  # fmt: skip
+"""Words of the configuration line that names the interface of a client's connections (Cisco command references)."""
+
+
+async def begin_questions(vty: Vty, flash: Flash) -> bool:
+    """Ask; False ends the copy. `file prompt quiet` asks nothing (Cisco command reference)."""
+    if vty.device.running.value("file prompt") == "quiet":
+        return True
+    if vty.device.platform.copy.erase_question:
+        await _erase(vty, flash)
+    if vty.device.faults.image_not_executable:
+        vty.terminal.write("\n%Warning: File not a valid executable for this system\n")
+        return not await vty.terminal.confirm("Abort Copy? ")
+    return True
+
+
+async def _erase(vty: Vty, flash: Flash) -> None:
+    terminal = vty.terminal
+    if not await terminal.confirm(f"\nErase {flash.prefix} before copying? "):
+        return
+    if not await terminal.confirm("Erasing the flash filesystem will remove all files! Continue? "):
+        return
+    entries = flash.entries()
+    terminal.write(f"Erasing device... {'e' * max(4, len(entries))} ...erased\nErase of {flash.prefix} complete\n")
+    for entry in entries:
+        flash.delete(entry.name)
+
+
+BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+"""What is printed of a URL that is none."""
+
+
+async def ask_host(vty: Vty, url: ServerUrl, *, asks: bool) -> str:
+    """Return the host of a URL, asked for where it has none or where `asks`; empty ends the copy, with a message."""
+    host = url.host
+    if asks or not host:
+        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
+    if not host:
+        vty.terminal.write(f"?Host name or address not specified\n{BAD_ADDRESS}")
+    return host
+
+
+def read_url(vty: Vty, text: str) -> ServerUrl | None:
+    """Read a URL; one that is none ends the copy, with a message."""
+    url = parse_url(text)
+    if url is None:
+        vty.terminal.write(BAD_ADDRESS)
+    return url
+
+
+async def source_url(vty: Vty, text: str) -> ServerUrl | None:
+    """Return the URL of a download, after asking for what it does not name."""
+    url, asks = read_url(vty, text), vty.device.faults.asks_what_url_has
+    if url is None or not (host := await ask_host(vty, url, asks=asks or url.port_is_open)):
+        return None
+    path = url.path
+    if not path or asks:
+        path = await vty.terminal.ask(f"Source filename [{path}]? ", path)
+    if not path:
+        vty.terminal.write("%Error parsing filename (No such file or directory)\n")
+        return None
+    return replace(url, host=host, path=path, port_is_open=False)
+
+
+async def destination_url(vty: Vty, text: str, name: str) -> ServerUrl | None:
+    """Return the URL of an upload; host and name are asked for even where it names them (Cisco configuration guide)."""
+    url, asks = read_url(vty, text), vty.device.running.value("file prompt") != "quiet"
+    if url is None or not (host := await ask_host(vty, url, asks=asks)):
+        return None
+    path = url.path if url.file_name else f"{url.path}{name}"
+    if asks:
+        path = await vty.terminal.ask(f"Destination filename [{path}]? ", path)
+    return replace(url, host=host, path=path, port_is_open=False)
+
+
+def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest:
+    """Gather what the configuration says: credentials, the way there, mode, TCP.
+
+    Raises CopyError: there is no way to the host, or no address for its name.
+    """
+    running, faults = device.running, device.faults
+    texts = device.platform.texts_of(url.scheme)
+    resolved = "" if is_address(url.host) else running.value(f"ip host {url.host}") or ""
+    if texts and not resolved and not is_address(url.host):
+        raise CopyError.worded(texts["bad_host"])
+    line = f"ip {SOURCE_INTERFACE_LINES[url.scheme]} source-interface"
+    own_line = running.value("ip scp source-interface") if url.scheme == "scp" else None
+    route = path_to(running, resolved or url.host, vrf=vrf, source_interface=own_line or running.value(line))
+    if route is None:
+        raise CopyError.worded(texts["unreachable"]) if texts else CopyError("opening", "Timed out")
+    user, word = _login(device, url)
+    own = device.settings.extended_passive
+    tcp = tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern)
+    return TransferRequest(
+        url=url,
+        user=user,
+        password=word,
+        source_address=route.source_address,
+        tcp=replace(
+            tcp,
+            is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports},
+            is_marked=device.link_control is not None,
+        ),
+        reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
+        passive=_is_passive(device),
+        extended_passive=device.platform.copy.extended_passive if own is None else own,
+        silent_start_s=faults.silent_start_s,
+        dead_control=faults.dead_control,
+        resolved=resolved,
+        texts=texts,
+        clock_offset_s=faults.clock_offset_s,
+        trusted=trusted(running) if url.scheme == "https" else (),
+        block_bytes=int(running.value("ip tftp blocksize") or 512),
+        decrypts_bytes_per_s=faults.https_bytes_per_s or device.platform.copy.https_bytes_per_s,
+    )
+
+
+def _login(device: Device, url: ServerUrl) -> tuple[str, str]:
+    """Return user and password: those of the URL, else those of the client's lines; FTP has a default beyond."""
+    client = {"http": "http client", "https": "http client", "scp": "scp", "sftp": "sftp"}.get(url.scheme, "ftp")
+    user, word = device.client_credentials(f"ip {client}")
+    if client == "ftp":
+        domain = device.running.value("ip domain name") or "local"
+        user, word = user or "anonymous", word or f"user@{device.hostname}.{domain}"
+    return url.user or user or "", url.password or word or ""
+
+
+def _is_passive(device: Device) -> bool:
+    """Whether the data connection is passive: by its line, else as the platform does."""
+    if device.running.find("no ip ftp passive") is not None:
+        return False
+    return device.platform.copy.passive or device.running.find("ip ftp passive") is not None
+
+
+async def copy_to_server(vty: Vty, source: str, target: str, *, vrf: str | None = None) -> None:
+    """`copy FS:file ftp:...`, `copy running-config ftp:...`."""
+    is_configuration = source in {RUNNING, STARTUP}
+    prefix, name = split_file(source)
+    if not name:
+        name = await vty.terminal.ask("Source filename []? ", "")
+    held = _open(vty, source if is_configuration else f"{prefix}:{name}", prefix, name)
+    if held is None:
+        shown = shown_name(vty.device.file_system(prefix), f"{prefix}:/{name}")
+        vty.terminal.write(f"%Error opening {shown} (No such file or directory)\n")
+        return
+    with held:
+        default = f"{vty.device.hostname.lower()}-confg" if is_configuration else name.rpartition("/")[2]
+        url = await destination_url(vty, target, default)
+        if url is not None:
+            await _Upload(vty, url, held).run(vrf)
+
+
+def _open(vty: Vty, source: str, prefix: str, name: str) -> BinaryIO | None:
+    flash = vty.device.file_system(prefix)
+    if flash is not None:
+        entry = flash.find(name)
+        return entry.path.open("rb") if entry is not None else None
+    small = content(vty, source)
+    return None if small is None else io.BytesIO(small)
+
+
+class _Upload:
+    """One upload: marks while it runs, and its end; `_on_open` and `_on_bytes` are called in the transfer's thread."""
+
+    def __init__(self, vty: Vty, url: ServerUrl, source: BinaryIO) -> None:
+        self._vty = vty
+        self._url = url
+        self._source = source
+        self._marks = 0
+        self._is_open = False
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, vrf: str | None) -> None:
+        """Send, and print what the device prints."""
+        terminal, device = self._vty.terminal, self._vty.device
+        try:
+            request = transfer_request(device, self._url, vrf)
+            push = PUSHES[self._url.scheme](request, device.connections, threading.Event())
+            result = await stoppable(
+                terminal, push.abort,
+                lambda: push.run(self._source, opened=self._on_open, progress=self._on_bytes),
+            )  # fmt: skip
+        except CopyError as error:
+            device.note_guess(error.guess)
+            start = "\n" if self._is_open else ""
+            terminal.write(f"{start}%Error {error.verb} {self._url.shown} ({error.reason})\n")
+        except AbortedError:
+            # As for a download, what IOS prints after Ctrl-Shift-6 is unconfirmed (facts 4.5).
+            terminal.write(f"\n%Error writing {self._url.shown} (Aborted)\n")
+        else:
+            self._show_marks(-(-result.size_bytes // device.platform.copy.bytes_per_mark))
+            terminal.write(f"\n{result_line(result)}\n")
+
+    def _on_open(self) -> None:
+        self._is_open = True
+        self._loop.call_soon_threadsafe(self._vty.terminal.write, f"Writing {self._url.file_name} ")
+
+    def _on_bytes(self, size: int) -> None:
+        marks = size // self._vty.device.platform.copy.bytes_per_mark
+        if marks > self._marks:
+            self._loop.call_soon_threadsafe(self._show_marks, marks)
+
+    def _show_marks(self, marks: int) -> None:
+        new, self._marks = marks - self._marks, max(marks, self._marks)
+        self._vty.terminal.write("!" * new)

@@ -12,14 +12,13 @@ from flashferry.lab.standin import clock, hardware
 from flashferry.lab.standin.config_rules import Place, Refusal, find
 from flashferry.lab.standin.config_session import Applets, ConfigSession
 from flashferry.lab.standin.configuration import decode7, matches9, parse_lines
+from flashferry.lab.standin.configure import Archive
 from flashferry.lab.standin.connections import ConnectionTable
-from flashferry.lab.standin.copy_files import Archive
 from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.hardware import is_away, running_release, software_lines
 from flashferry.lab.standin.install import InstallState, release_of
-from flashferry.lab.standin.ssh_client.login import KnownHosts
-from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
+from flashferry.lab.standin.ssh_client.pull import KnownHosts
 from flashferry.lab.standin.tftp import TftpServer
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
@@ -28,10 +27,44 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from flashferry.lab.standin.commands import Scheduled
     from flashferry.lab.standin.config_session import ConfigLock
     from flashferry.lab.standin.platform import Platform
-    from flashferry.lab.standin.reloading import Scheduled
     from flashferry.lab.standin.ssh import Listener
+
+DEFAULT_BYTES = 4096
+"""`logging buffered` without a size (Cisco command reference)."""
+
+
+@dataclass(slots=True)
+class LogBuffer:
+    """The last messages, as many as fit; `monitored` is how many a session saw by `terminal monitor`."""
+
+    size_bytes: int = DEFAULT_BYTES
+    count: int = 0
+    monitored: int = 0
+    _lines: list[str] = field(default_factory=list)
+
+    def add(self, line: str, *, monitored: bool) -> None:
+        """Take a message."""
+        self.count += 1
+        self.monitored += monitored
+        self._lines.append(line)
+        self.resize(self.size_bytes)
+
+    def resize(self, size_bytes: int) -> None:
+        """Hold more, or less; the oldest messages are dropped."""
+        self.size_bytes = size_bytes
+        while self._lines and sum(len(line) + 1 for line in self._lines) > size_bytes:
+            del self._lines[0]
+
+    def clear(self) -> None:
+        """Forget the messages."""
+        self._lines.clear()
+
+    def lines(self) -> list[str]:
+        """Return the messages, the oldest first."""
+        return list(self._lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +94,7 @@ class DeviceSettings:
 def check_lines(name: str, lines: tuple[str, ...]) -> None:
     """Check that configuration lines are known; those that begin with a blank belong to the section above them.
 
-    Raises LabError: one is not known; only its first words are named, for there may be a secret behind them.
+    Raises LabError: one is not known; only its first words are named, for there may be a secret after them.
     """
     stack: tuple[Place, ...] = ()
     for line in lines:
@@ -146,7 +179,7 @@ class Device:
     def release(self) -> str | None:
         """The release that runs, as file names have it, where it is not the stock one; else None."""
         if self.install is not None and self.image.endswith("packages.conf"):
-            # What was activated runs from the restart on, which comes some seconds behind the prompt.
+            # What was activated runs from the restart on, which comes some seconds after the prompt.
             running, stock = self._booted_version, self.install.figures.version
             return None if running == stock else ".".join(running.split(".")[:3])
         return None if self.image == self.platform.image else release_of(self.image)
@@ -209,11 +242,9 @@ class Device:
         self.vtys.clear()
 
     def restart(self, seconds: float | None = None, reason: str = "Reload Command") -> None:
-        """Drop every session and come back after a while, by default as long as the platform takes.
+        """Drop every session and be away for some time, by default as long as the platform takes.
 
-        Args:
-            seconds: How long it is away; None for the platform's time.
-            reason: What it gives as the reason when it is back.
+        Then give the reason.
         """
         self._reason = reason
         if self.scheduled_reload is not None:
@@ -248,7 +279,6 @@ class Device:
         return True
 
     def _booted_image(self) -> str | None:
-        """Return the image that a restart ends with; None where there is none."""
         if not self.faults.boots_old_image:
             return hardware.next_image(self)
         if self.install is not None and self.install.is_uncommitted:
@@ -256,7 +286,6 @@ class Device:
         return self.image
 
     def _log_boot(self) -> None:
-        """Log what a device logs when it is up."""
         version = running_release(self, self.platform.texts["version"])
         self.syslog(f"%SYS-5-RESTART: System restarted --\n{software_lines(version)}")
         self.syslog("%SSH-5-ENABLED: SSH 2.0 has been enabled")

@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.lab.namespaces import set_sysctl
 from flashferry.lab.syn import mark
@@ -29,40 +29,11 @@ _TIMESTAMPS, _SACK, _WINDOW_SCALE = 1, 2, 4
 _ESTABLISHED = 1
 
 
-class Live(Protocol):
-    """What is needed of a socket to ask the kernel about it."""
-
-    def getsockopt(self, level: int, option: int, length: int, /) -> bytes:
-        """Return a socket option."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTcp:
-    """A connection as the kernel sees it; times in milliseconds.
+    """A connection as the kernel sees it: times in milliseconds, counts in segments, windows as last advertised.
 
-    Attributes:
-        is_established: Both sides may send.
-        has_sack: Selective acknowledgements were agreed on.
-        has_timestamps: So were timestamps.
-        has_scaling: So was window scaling.
-        send_scale: By how many bits the other side's window is shifted.
-        receive_scale: By how many bits ours is.
-        send_window_bytes: What the other side last advertised.
-        receive_window_bytes: What we last advertised.
-        rtt_ms: Smoothed round-trip time.
-        retransmission_timeout_ms: How long an acknowledgement may take.
-        least_rtt_ms: The least round-trip time seen.
-        idle_send_ms: Since data was last sent.
-        idle_receive_ms: Since data last came.
-        segment_bytes: The largest segment to send.
-        segments_in: Segments that came.
-        data_segments_in: Those of them with data.
-        bytes_in: Data that came.
-        out_of_order: Segments that came out of order.
-        segments_out: Segments that were sent.
-        data_segments_out: Those of them with data.
-        bytes_out: Data that was sent and acknowledged.
-        retransmitted: Segments that were sent again.
+    A scale is by how many bits a window is shifted: that to send by is the other side's. `bytes_out` was acknowledged.
     """
 
     is_established: bool
@@ -90,7 +61,7 @@ class KernelTcp:
     retransmitted: int
 
 
-def read_kernel_tcp(live: Live | None) -> KernelTcp | None:
+def read_kernel_tcp(live: socket.socket | None) -> KernelTcp | None:
     """Ask the kernel about a socket; None where there is none, or where it is closed."""
     if live is None:
         return None
@@ -101,43 +72,30 @@ def read_kernel_tcp(live: Live | None) -> KernelTcp | None:
     return parse_kernel_tcp(raw)
 
 
+_FIELDS = {
+    "retransmission_timeout_ms": ("=I", 8, 1000), "segment_bytes": ("=I", 16, 1), "idle_send_ms": ("=I", 44, 1),
+    "idle_receive_ms": ("=I", 52, 1), "rtt_ms": ("=I", 68, 1000), "rtt_variation_ms": ("=I", 72, 1000),
+    "retransmitted": ("=I", 100, 1), "bytes_out": ("=Q", 120, 1), "bytes_in": ("=Q", 128, 1),
+    "segments_out": ("=I", 136, 1), "segments_in": ("=I", 140, 1), "least_rtt_ms": ("=I", 148, 1000),
+    "data_segments_in": ("=I", 152, 1), "data_segments_out": ("=I", 156, 1), "out_of_order": ("=I", 224, 1),
+    "send_window_bytes": ("=I", 228, 1), "receive_window_bytes": ("=I", 232, 1),
+}  # fmt: skip
+"""Format, offset, and how many of the kernel's units make one of ours."""
+
+
 def parse_kernel_tcp(raw: bytes) -> KernelTcp:
     """Read the fields of a TCP_INFO answer."""
     raw = raw.ljust(_LENGTH_BYTES, b"\0")
-
-    def word(offset: int) -> int:
-        return int(struct.unpack_from("=I", raw, offset)[0])
-
-    def long(offset: int) -> int:
-        return int(struct.unpack_from("=Q", raw, offset)[0])
-
     options, scales = raw[5], raw[6]
     scaling = bool(options & _WINDOW_SCALE)
+    found = {key: int(struct.unpack_from(kind, raw, at)[0]) // unit for key, (kind, at, unit) in _FIELDS.items()}
+    if found["least_rtt_ms"] == _UNKNOWN // 1000:
+        found["least_rtt_ms"] = 0
     return KernelTcp(
-        is_established=raw[0] == _ESTABLISHED,
-        has_sack=bool(options & _SACK),
-        has_timestamps=bool(options & _TIMESTAMPS),
-        has_scaling=scaling,
-        send_scale=scales & 0x0F if scaling else 0,
-        receive_scale=scales >> 4 if scaling else 0,
-        send_window_bytes=word(228),
-        receive_window_bytes=word(232),
-        rtt_ms=word(68) // 1000,
-        rtt_variation_ms=word(72) // 1000,
-        retransmission_timeout_ms=word(8) // 1000,
-        least_rtt_ms=word(148) // 1000 if word(148) != _UNKNOWN else 0,
-        idle_send_ms=word(44),
-        idle_receive_ms=word(52),
-        segment_bytes=word(16),
-        segments_in=word(140),
-        data_segments_in=word(152),
-        bytes_in=long(128),
-        out_of_order=word(224),
-        segments_out=word(136),
-        data_segments_out=word(156),
-        bytes_out=long(120),
-        retransmitted=word(100),
-    )
+        is_established=raw[0] == _ESTABLISHED, has_sack=bool(options & _SACK),
+        has_timestamps=bool(options & _TIMESTAMPS), has_scaling=scaling,
+        send_scale=scales & 0x0F if scaling else 0, receive_scale=scales >> 4 if scaling else 0, **found,
+    )  # fmt: skip
 
 
 _UNKNOWN = 2**32 - 1
@@ -227,15 +185,10 @@ class TcpSettings:
 
 
 def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffective: str | None = None) -> TcpSettings:
-    """Read the `ip tcp` lines.
+    """Read the `ip tcp` lines, but for those that `ineffective` finds, as a fault.
 
-    A window above 65535 makes IOS offer window scaling (Cisco TCP Window Scaling feature guide); without the line
-    the platform's own figures hold.
-
-    Args:
-        configuration: The running configuration.
-        figures: What holds without lines.
-        ineffective: Lines that this expression finds are not followed, as a fault.
+    A window above 65535 makes IOS offer window scaling (Cisco TCP Window Scaling feature guide); without the line the
+    platform's own figures hold.
     """
     if ineffective:
         lines = [line for line in configuration.lines() if not re.search(ineffective, line.text)]
@@ -294,12 +247,8 @@ def mark_syn(connection: socket.socket, tcp: TcpSettings, *, is_open: bool) -> N
 def before_data(connection: socket.socket, window_bytes: int, *, head_comes_first: bool = False) -> None:
     """Set the buffer of an open connection that has carried no data yet.
 
-    Args:
-        connection: The connection.
-        window_bytes: The window that it shall have.
-        head_comes_first: A small segment comes before the full ones. It takes its part of the window, so that of a
-            window of three segments one is cut in pieces from then on; so the buffer is set for the ratio of the full
-            segments at once.
+    Where `head_comes_first`, a small segment takes its part of the window, so that of a window of three segments one is
+    cut in pieces from then on; so the buffer is set for the ratio of the full segments at once.
     """
     _set_buffer(connection, int(window_bytes / (2 * (_FULL_RATIO if head_comes_first else _FIRST_RATIO))))
     _set_clamp(connection, window_bytes)

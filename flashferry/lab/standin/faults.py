@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import asyncssh
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.flash import FlashWriter
     from flashferry.lab.standin.ssh_client.settings import Refill
 
 
@@ -32,66 +33,46 @@ class Faults:
             starts with ``held:``.
         hold_command_pattern: A line that this expression finds, in any mode, is held like that before it is executed.
         hold_boot: A restart does not end until this is false again.
-        drop_ssh_after_bytes: The SSH connection dies when a copy has brought so many bytes; None for never.
-        copy_outlives_session: A copy goes on when its session is gone; what IOS does is unconfirmed.
         keeps_partial_file: What is there of a failed copy stays on the flash, whatever the platform does.
-        reboot_after_bytes: The device restarts when a copy has brought so many bytes.
-        dead_control: The control connection of a copy is dead once the data flows: no final reply comes in.
-        flash_full: There is no room left on the flash.
         disk_full_after_bytes: The flash fills up when a copy has written so many bytes, though there was room.
         dir_breaks_at_80: `dir` breaks a row at 80 columns whatever `terminal width` says; a name too long for its row
             stands on the line after it, as a 3750-X shows it.
         delete_asks_about: `delete` asks about this file system, such as ``flash-2``, and deletes there.
         restricted_view: The user sees a stub of any configuration: eleven lines, `end` among them.
-        flip_byte: One byte of a copied file is wrong on the flash.
         claims_image: Path on the lab's host of an image that a copy of its name is claimed to be: the device reports,
             lists and hashes the whole of it, and its flash holds zeros. None: the device is honest.
         claims_after_bytes: It fetches so much before; 0: it does not even connect.
         slow_flash_bytes_per_s: The flash writes at this rate; None for the platform's.
-        image_not_executable: A copied file is taken for no valid executable, and the device asks.
         refuse_config_pattern: Configuration lines that this expression finds are refused by authorization.
-        refuse_exec_pattern: So are commands outside configuration mode.
         ignore_config_pattern: Configuration lines that it finds are accepted silently and not entered.
         ineffective_config_pattern: `ip tcp` lines that it finds are shown, but sockets do not follow them.
         largest_window_bytes: The largest `ip tcp window-size` that is in range, as before window scaling; None for that
             of the command.
         ssh_refill: The SSH client opens its channel's window by this rule (``half``, ``three packets``, ``packet``);
             None for that of the release, which is not known of any.
-        ssh_sftp_requests: The SFTP client has so many reads under way; None for those of its release.
         ssh_client_offers: The SSH client offers these lists in place of its own, by ``kex``, ``encryption``, ``mac``
             and ``host_keys``.
-        ssh_wrong_password: The password that goes out in a copy over SSH is not the one that was typed or configured.
         ssh_host_key_changed: The device remembers another key of every server, and refuses.
         ssh_asks_host_key: The device asks before it takes the key of a server that it does not know.
         ssh_channel_ends_after_bytes: The SSH client gives its channel up when a copy has brought so many bytes.
-        ssh_rekey_after_bytes: The SSH client asks for new keys when a copy has brought so many bytes.
         ssh_breaks_on_rekey: The SSH client does not survive new keys in mid-connection, from either side.
         ssh_bulk_mode_breaks_after_bytes: With `ip ssh bulk-mode` on, the connection is reset when a copy has brought so
             many bytes, as users of a cat9000v report.
         ssh_sink_error: A copy by SCP comes whole, and the device's last word is this error all the same.
         ssh_crypto_bytes_per_s: The SSH client decrypts at this rate; None for that of its model.
-        tftp_serves_bytes_per_s: The TFTP server sends each client no more than this; None for as fast as the host.
-        tftp_serves_wrong_bytes: The first byte of what it serves is wrong.
-        tftp_reboots_after_bytes: The device restarts when it has served so many bytes of one transfer.
-        config_locked_by: This user holds the lock on configuration mode.
-        prompt_delay_s: Every prompt comes so much later.
-        garble_echo: The echo loses characters.
         asks_what_url_has: `copy` asks for the server and the file although the URL has both, as an ASR903 does.
         glued_banner: The banner has no line end, so that the first prompt stands on its last line.
         password_twice: `enable` asks for the password a second time although it was right.
         load_header: Two lines about load and time stand in front of any `show` output.
         nvram_differs: `write` asks before it overwrites, as after a change of software.
-        reply_timeout_s: How long a client waits for a server; None for the platform's patience.
         blocked_transports: Protocols of `copy` that do not get through, beside those that the world blocks: a list.
         https_bytes_per_s: The device decrypts HTTPS at this rate, a model; None for the platform's.
         no_http_client: The release has no HTTP client: `copy` does not know http: and https:.
-        install_busy: Another install operation is in progress.
         install_counts_undone: `install add` and `install activate` also refuse a configuration that was changed and
             changed back since it was saved; whether a release does is not known.
         install_add_fails: `install add` takes the image apart and ends with FAILED all the same; the table lists it.
         install_activate_fails: `install activate` fails for its lock, as with Cisco's bug CSCvx27665.
         install_bytes_per_s: `install add` takes an image apart at this rate; None for the platform's.
-        issu_in_progress: An upgrade in service is going on.
         member_leaves_after_bytes: The member that a copy inside the box goes to leaves (`members_away`) when so many
             bytes are on its flash; None for never.
         members_away: Members that are not there: numbers of switches, or ``standby``, as texts. Their file systems and
@@ -106,8 +87,7 @@ class Faults:
         cdp_neighbors: Neighbours that CDP shows, a list of names; no fault, but what the next one needs.
         neighbors_lost: So many of them are gone once the device has restarted.
         eem_never_counts: An applet's countdown is taken and never begins, nor is the applet registered.
-        clock_offset_s: The clock is wrong by so much, before or behind (negative).
-        boot_s: How long a restart takes; None for the platform's time.
+        clock_offset_s: The clock is wrong by so much, fast or, negative, slow.
         seconds_per_minute: How long a minute of `revert timer`, of the auto-abort timer and of an applet's countdown
             lasts, to shorten a rehearsal.
     """
@@ -219,7 +199,27 @@ def switch(device: Device, switches: dict[str, Any]) -> None:
     for name in EVENTS:
         if switches.get(name):
             device.happened.append(f"event: {name}")
-            _EVENTS[name](device, switches[name])
+            _happen(device, name, switches[name])
+
+
+def _happen(device: Device, name: str, value: Any) -> None:
+    match name:
+        case "other_user_configures":
+            _other_user_configures(device, value)
+        case "other_user_saves":
+            device.save(OTHER_USER if value is True else str(value))
+        case "other_user_removes_inactive":
+            _other_user_removes_inactive(device)
+        case "reboot":
+            device.restart(None if value is True else float(value), reason="power-on")
+        case "drop_ssh" if device.listener is not None:
+            device.listener.drop_connections()
+        case "new_host_key" if device.listener is not None:
+            device.listener.use_key(asyncssh.generate_private_key("ssh-rsa", key_size=2048))
+        case "syslog":
+            device.syslog(value)
+        case "applets_fire":
+            device.applets.fire()
 
 
 def _other_user_configures(device: Device, lines: list[str]) -> None:
@@ -232,11 +232,7 @@ def _other_user_configures(device: Device, lines: list[str]) -> None:
     device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {OTHER_USER} on vty15 (198.51.100.7)")
 
 
-def _other_user_saves(device: Device, who: str | bool) -> None:
-    device.save(OTHER_USER if who is True else str(who))
-
-
-def _other_user_removes_inactive(device: Device, _: bool) -> None:
+def _other_user_removes_inactive(device: Device) -> None:
     """Beside another operation the device refuses it, as it refuses anybody's."""
     if device.install is None:
         raise LabError(f"{device.settings.name}: there is no install mode to remove anything in.")
@@ -244,39 +240,6 @@ def _other_user_removes_inactive(device: Device, _: bool) -> None:
         device.install.remove(device.install.removable())
         device.syslog("%INSTALL-5-INSTALL_COMPLETED_INFO: R0/0: install_engine: Completed install remove")
 
-
-def _reboot(device: Device, seconds: float | bool) -> None:
-    device.restart(None if seconds is True else float(seconds), reason="power-on")
-
-
-def _drop_ssh(device: Device, _: bool) -> None:
-    if device.listener is not None:
-        device.listener.drop_connections()
-
-
-def _new_host_key(device: Device, _: bool) -> None:
-    if device.listener is not None:
-        device.listener.use_key(asyncssh.generate_private_key("ssh-rsa", key_size=2048))
-
-
-def _syslog(device: Device, text: str) -> None:
-    device.syslog(text)
-
-
-def _applets_fire(device: Device, _: bool) -> None:
-    device.applets.fire()
-
-
-_EVENTS: dict[str, Callable[[Device, Any], None]] = {
-    "other_user_configures": _other_user_configures,
-    "other_user_saves": _other_user_saves,
-    "other_user_removes_inactive": _other_user_removes_inactive,
-    "reboot": _reboot,
-    "drop_ssh": _drop_ssh,
-    "new_host_key": _new_host_key,
-    "syslog": _syslog,
-    "applets_fire": _applets_fire,
-}
 
 _POLL_S = 0.02
 
@@ -299,16 +262,10 @@ def allowed_bytes(device: Device, size_bytes: int) -> int | None:
     return None if limit is None else max(0, limit - size_bytes)
 
 
-class _Writer(Protocol):
-    def write(self, chunk: bytes) -> None: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class HeldWriter:
     """A writer that stops at the byte at which the device holds its copies; ``stop`` ends the wait, too."""
 
-    def __init__(self, device: Device, inner: _Writer, stop: threading.Event) -> None:
+    def __init__(self, device: Device, inner: FlashWriter, stop: threading.Event) -> None:
         self._device = device
         self._inner = inner
         self._stop = stop

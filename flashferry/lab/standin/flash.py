@@ -36,12 +36,9 @@ class FileEntry:
 
 
 class Flash:
-    """A flash file system.
+    """A flash file system in a folder.
 
-    Args:
-        figures: Size, speed and stock files of the platform.
-        root: The folder that holds the files.
-        free_bytes: Room left beside the stock files; None for what the platform's size leaves.
+    `free_bytes` is the room left beside the stock files, None for the platform's.
     """
 
     def __init__(self, figures: FlashFigures, root: Path, *, free_bytes: int | None = None) -> None:
@@ -176,9 +173,12 @@ class Pace:
 
 
 class FlashWriter:
-    """Writes one file at the flash's speed; the room left is fixed when it opens."""
+    """Writes one file at the flash's speed; the room left is fixed at its start. `flips_byte` is a fault."""
 
-    def __init__(self, flash: Flash, name: str, pace: Pace, *, free_bytes: int | None = None) -> None:
+    def __init__(
+        self, flash: Flash, name: str, pace: Pace, *, free_bytes: int | None = None, flips_byte: bool = False
+    ) -> None:  # fmt: skip
+        self._flips_byte = flips_byte
         flash.name_written(name)
         self.path = flash.path(name)
         self._pace = pace
@@ -199,8 +199,7 @@ class FlashWriter:
         """Have what was written seen in the file."""
         self._file.flush()
 
-    def flip_byte(self) -> None:
-        """Spoil the byte in the middle, as a bad flash would."""
+    def _flip_byte(self) -> None:
         middle = self._file.seek(0, 1) // 2
         self._file.flush()
         with self.path.open("r+b") as file:
@@ -211,6 +210,8 @@ class FlashWriter:
 
     def close(self) -> None:
         """Finish the file."""
+        if self._flips_byte:
+            self._flip_byte()
         self._file.close()
 
 

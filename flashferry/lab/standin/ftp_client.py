@@ -1,4 +1,4 @@
-"""The FTP client's side of RFC 959 without sockets: replies, and the addresses in them."""
+"""Transfers of a device: FTP (RFC 959), and what HTTP and SSH share with it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.connections import ConnectionTable
     from flashferry.lab.standin.device_tcp import TcpSettings
+    from flashferry.lab.standin.http_client import TlsStream
     from flashferry.lab.standin.server_url import ServerUrl, Wording
 
 _PASV = re.compile(r"(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)")
@@ -43,20 +44,10 @@ class FtpProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A whole reply."""
+    """A whole reply: codes 1yz say that something starts, 2yz that it is done."""
 
     code: int
     text: str
-
-    @property
-    def is_preliminary(self) -> bool:
-        """1yz: something is starting."""
-        return 100 <= self.code < 200
-
-    @property
-    def is_completion(self) -> bool:
-        """2yz: done."""
-        return 200 <= self.code < 300
 
 
 class ReplyReader:
@@ -150,14 +141,10 @@ class TransferRequest:
     """File, login and TCP of a copy.
 
     Attributes:
-        reply_timeout_s: How long a reply may take.
         passive: The server listens for the data connection; with `extended_passive` EPSV before PASV (RFC 2428).
         silent_start_s: No data is read for so long, as a fault; with `dead_control` no final reply is seen.
         resolved: The host's address where the URL names it.
-        texts: What the client prints where it fails, by name.
-        clock_offset_s: Error of the device's clock.
         trusted: Certificates (DER) of trusted authorities, for HTTPS.
-        block_bytes: Block size that a TFTP client asks for.
         decrypts_bytes_per_s: Rate of HTTPS decryption, a model; None for the host's.
     """
 
@@ -236,13 +223,9 @@ class Answer:
 
 
 def request_head(request: TransferRequest, method: str, now: datetime, *, length_bytes: int | None = None) -> bytes:
-    """Return what the device sends: the head of a GET, or of a PUT with the length of what follows.
+    """Return the head of a GET, or of a PUT with a length, at the device's time (UTC).
 
-    Args:
-        request: Which file, as whom; without a user no login is sent.
-        method: ``GET`` or ``PUT``.
-        now: What the device takes the time to be, in UTC.
-        length_bytes: For an upload.
+    Without a user no login is sent.
     """
     url = request.url
     port = f":{url.port}" if url.port != DEFAULT_PORTS[url.scheme] else ""
@@ -276,13 +259,7 @@ CHUNK_BYTES = 65536
 
 
 class Transfer:
-    """One file over FTP, in a thread of its own.
-
-    Args:
-        request: Which file, as whom.
-        connections: The device's table of connections.
-        stop: Set by `abort`; shared with the flash's pace.
-    """
+    """One file over FTP, in a thread of its own; `stop` is set by `abort` and shared with the flash's pace."""
 
     def __init__(self, request: TransferRequest, connections: ConnectionTable, stop: threading.Event) -> None:
         self.request = request
@@ -363,7 +340,7 @@ class Transfer:
     def expect(self, reply: Reply, *, refused: str, verb: str = "opening", preliminary: bool = False) -> None:
         """Check that a reply says yes; else fail with a verb and a reason."""
         self.last_text = reply.text
-        if not (reply.is_preliminary if preliminary else reply.is_completion):
+        if reply.code // 100 != (1 if preliminary else 2):
             if "ermission denied" in reply.text or "enough privileges" in reply.text:
                 refused = "Permission denied"
             raise CopyError(verb, refused)
@@ -488,9 +465,7 @@ class Pull(Transfer):
     def run(self, hooks: PullHooks) -> PullResult:
         """Fetch the file.
 
-        Raises:
-            CopyError: It failed; the words are those the device prints.
-            AbortedError: `abort` was called.
+        Raises CopyError: it failed; the words are those the device prints; AbortedError: `abort` was called.
         """
         with self.device_words():
             return self._fetch(hooks)
@@ -532,16 +507,9 @@ class Push(Transfer):
     """One upload."""
 
     def run(self, source: BinaryIO, *, opened: Callable[[], None], progress: Callable[[int], None]) -> PullResult:
-        """Store the file.
+        """Store the file; `opened` and `progress` (with the bytes so far) are called in this thread.
 
-        Args:
-            source: What is sent, from where it stands to its end.
-            opened: Called in this thread when the server has opened its file.
-            progress: Called in this thread with the bytes so far.
-
-        Raises:
-            CopyError: It failed; the words are those the device prints.
-            AbortedError: `abort` was called.
+        Raises CopyError: it failed; the words are those the device prints; AbortedError: `abort` was called.
         """
         with self.device_words():
             control = self.log_in()
@@ -555,15 +523,19 @@ class Push(Transfer):
             return PullResult(size_bytes=size, seconds=time.monotonic() - opened_s)
 
     def _send_all(self, data: socket.socket, source: BinaryIO, progress: Callable[[int], None]) -> int:
+        try:
+            size = self._send_body(data, source, progress)
+        except OSError as error:
+            raise CopyError("writing", "I/O error") from error
+        data.shutdown(socket.SHUT_WR)
+        return size
+
+    def _send_body(self, stream: socket.socket | TlsStream, source: BinaryIO, progress: Callable[[int], None]) -> int:
         size = 0
         while chunk := source.read(CHUNK_BYTES):
-            try:
-                data.sendall(chunk)
-            except OSError as error:
-                raise CopyError("writing", "I/O error") from error
+            stream.sendall(chunk)
             size += len(chunk)
             progress(size)
             if self._stop.is_set():
                 raise AbortedError
-        data.shutdown(socket.SHUT_WR)
         return size

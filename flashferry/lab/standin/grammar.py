@@ -51,9 +51,7 @@ class Matched(Generic[Action]):
     """A whole command.
 
     Attributes:
-        action: What was registered for it.
         arguments: The words that are not keywords, as typed.
-        words: All words, keywords written out.
         file_systems: Names in front of a colon where a file is named, each with its column.
         interfaces: Names of interfaces, each with its column.
     """
@@ -152,7 +150,7 @@ class Node(Generic[Action]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Generic[Action]):
-    """One word further: the place behind it, the word written out, and the action of a tree that was entered."""
+    """One word further: the place after it, the word written out, and the action of a tree that was entered."""
 
     node: Node[Action]
     word: str
@@ -175,12 +173,6 @@ def variants(specification: str) -> list[str]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    start: int
-
-
 def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomplete | Ambiguous:
     """Match a line against a tree."""
     node, entered = root, None
@@ -188,27 +180,26 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
     words: list[str] = []
     places: list[tuple[str, int]] = []
     interfaces: list[tuple[str, int]] = []
-    tokens = [_Token(m.group(), m.start()) for m in re.finditer(r"\S+", line)]
-    for token in tokens:
-        found = node.follow(token.text)
+    for token in re.finditer(r"\S+", line):
+        found = node.follow(token[0])
         if isinstance(found, Ambiguous):
             return found
         if found is None:
-            return Invalid(offset=token.start + node.fits(token.text))
+            return Invalid(offset=token.start() + node.fits(token[0]))
         entered, parameter = entered or found.action, found.parameter
         if not parameter:
             words.append(found.word)
             node = found.node
             continue
-        value = line[token.start :].rstrip() if parameter == "LINE" else token.text
+        value = line[token.start() :].rstrip() if parameter == "LINE" else token[0]
         arguments.append(value)
         words.append(value)
         if parameter == "FS:":
-            places.append((value.partition(":")[0].lower(), token.start))
+            places.append((value.partition(":")[0].lower(), token.start()))
         if parameter == "INTERFACE":
-            interfaces.append((value, token.start))
+            interfaces.append((value, token.start()))
         elif parameter == "NUMBER":
-            interfaces.append((f"{words[-2]}{value}", token.start))
+            interfaces.append((f"{words[-2]}{value}", token.start()))
         node = found.node
         if parameter == "LINE":
             break

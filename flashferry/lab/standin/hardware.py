@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
 from flashferry.lab.standin.configuration import parse_lines
-from flashferry.lab.standin.syslog_buffer import CRYPTOGRAPHY, XE_LICENCE
+from flashferry.lab.standin.texts_data import printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,6 @@ class PortFigures:
     """A kind of interface of a platform.
 
     Attributes:
-        prefix: What the names of its interfaces begin with.
-        hardware: As `show interfaces` names it.
-        bandwidth_kbps: The rate that it has without a `bandwidth` line.
-        delay_us: Its delay, as routing protocols count it.
-        media: The lines about duplex and media, if there are any.
         medium: As `show interfaces status` names it.
     """
 
@@ -110,11 +105,6 @@ def _without_zeros(text: str) -> str:
     return re.sub(r"\b0+(?=\d)", "", text)
 
 
-def boot_variable(device: Device) -> str:
-    """Return the boot variable that it came up with; empty where none is configured."""
-    return "".join(f"{name};" for name in device.boot_files)
-
-
 def memory_bytes(version_text: str) -> tuple[int, int]:
     """Return the main memory and that for packets, from the line about the processor in `show version`."""
     found = re.search(r"with (?:with )?(\d+)K(?:/(\d+)K)? bytes of memory", version_text)
@@ -128,16 +118,17 @@ def fields(device: Device) -> dict[str, str]:
     macs = [base_mac(device, member) for member in range(1, _MOST_MEMBERS + 1)]
     return {
         "hostname": device.hostname,
+        "clock": device.clock_line(),
         "uptime": clock.duration(device.uptime_s),
         "ago": clock.ago(device.uptime_s),
         "serial": device.settings.serial,
         "image": device.image,
         "mode": "Controller-Managed" if platform.is_controller_managed else "Autonomous",
-        "xe_licence": XE_LICENCE.format(year=platform.year),
-        "cryptography": CRYPTOGRAPHY,
+        "xe_licence": printed("licence of IOS-XE").format(year=platform.year),
+        "cryptography": printed("cryptography"),
         "software": software_lines(text),
         "release": release(text),
-        "boot": boot_variable(device),
+        "boot": "".join(f"{name};" for name in device.boot_files),
         **{f"mac{member}": dotted(mac) for member, mac in enumerate(macs, start=1)},
         **{f"colons{member}": colons(mac) for member, mac in enumerate(macs, start=1)},
     }
@@ -217,14 +208,13 @@ def named_files(lines: Iterable[str]) -> tuple[str, ...]:
     `switch all flash:x`, `flash x`.
     """
     found = [line.split()[2:] for line in lines if line.startswith("boot system ")]
-    return tuple(name for words in found if words for name in _of_words(words))
-
-
-def _of_words(words: list[str]) -> tuple[str, ...]:
-    file = words[-1]
-    if ":" in file:
-        return tuple(name for name in file.split(";") if name)
-    return (f"{words[-2]}:{file}",) if len(words) > 1 else ()
+    files: list[str] = []
+    for words in filter(None, found):
+        if ":" in words[-1]:
+            files += filter(None, words[-1].split(";"))
+        elif len(words) > 1:
+            files.append(f"{words[-2]}:{words[-1]}")
+    return tuple(files)
 
 
 def saved_files(device: Device) -> tuple[str, ...]:
@@ -237,15 +227,10 @@ def next_image(device: Device) -> str | None:
     register = _register(device)
     if register & _PASSES_CONFIGURATION_OVER or not register & 0xF:
         return None
-    if device.faults.manual_boot and boots_manually(device):
+    if device.faults.manual_boot and "Manual Boot" in device.platform.texts["boot"]:
         return None
     files = saved_files(device) or (device.platform.image,)
     return next((name for name in files if _is_bootable(device, name)), None)
-
-
-def boots_manually(device: Device) -> bool:
-    """Return whether the device knows `boot manual`."""
-    return "Manual Boot" in device.platform.texts["boot"]
 
 
 def as_it_stands(device: Device, text: str) -> str:

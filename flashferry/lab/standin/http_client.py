@@ -19,9 +19,8 @@ import socket
 import ssl
 import struct
 import time
-from dataclasses import dataclass
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock, device_tcp
 from flashferry.lab.standin.flash import Pace
@@ -63,30 +62,20 @@ class TlsError(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """What decides a handshake: trusted authorities (DER), the URL's host, the device's time, decryption pace."""
-
-    trusted: tuple[bytes, ...]
-    host: str
-    now: datetime
-    pace: Pace | None = None
-
-
 class TlsStream:
-    """A TLS connection over an open socket, with `recv` and `sendall`.
+    """A TLS connection over an open socket, with `recv` and `sendall`; `now` is the device's time.
 
-    Raises:
-        TlsError: The server is not trusted, or there was no handshake.
-        OSError: The connection failed.
+    Raises TlsError: the server is not trusted, or there was no handshake; OSError: the connection failed.
     """
 
-    def __init__(self, connection: socket.socket, settings: TlsSettings) -> None:
+    def __init__(
+        self, connection: socket.socket, *, trusted: tuple[bytes, ...], host: str, now: datetime, pace: Pace | None
+    ) -> None:  # fmt: skip
         self._connection = connection
-        self._settings = settings
+        self._trusted, self._now, self._pace = trusted, now, pace
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = _context(settings.trusted)
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=settings.host)
+        context = _context(trusted)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._flight = b""
         self._are_dates_checked = False
         try:
@@ -134,9 +123,9 @@ class TlsStream:
 
     def _take(self) -> None:
         """Have OpenSSL read what has come; a slow processor takes its time before it takes the data."""
-        if self._settings.pace is not None:
+        if self._pace is not None:
             waiting = len(self._connection.recv(_RAW_BYTES, socket.MSG_PEEK))
-            self._settings.pace.spend(waiting)
+            self._pace.spend(waiting)
         data = self._connection.recv(_RAW_BYTES)
         if not data:
             self._incoming.write_eof()
@@ -155,8 +144,8 @@ class TlsStream:
         except ValueError as error:
             raise TlsError("no_handshake") from error
         signers = {each.issuer for each in chain}
-        authorities = [each for each in map(validity_of, self._settings.trusted) if each.subject in signers]
-        if not all(each.holds(self._settings.now) for each in (*chain, *authorities)):
+        authorities = [each for each in map(validity_of, self._trusted) if each.subject in signers]
+        if not all(each.holds(self._now) for each in (*chain, *authorities)):
             self._connection.sendall(_EXPIRED_ALERT)
             raise TlsError("certificate_date")
 
@@ -164,7 +153,7 @@ class TlsStream:
 def certificates_in(flight: bytes) -> tuple[bytes, ...] | None:
     """Return the certificates (DER) in the records that a server has sent so far; None while they have not come whole.
 
-    What is no TLS 1.2 has none: OpenSSL refuses it behind this.
+    What is no TLS 1.2 has none: OpenSSL refuses it after this.
     """
     messages = b""
     while len(flight) >= 5:
@@ -183,7 +172,6 @@ def certificates_in(flight: bytes) -> tuple[bytes, ...] | None:
 
 
 def _listed(body: bytes) -> tuple[bytes, ...]:
-    """Split a list of certificates, each behind its length."""
     found = []
     while len(body) >= 3:
         length = int.from_bytes(body[:3], "big")
@@ -205,20 +193,10 @@ def _context(trusted: tuple[bytes, ...]) -> ssl.SSLContext:
 _LONGEST_HEAD_BYTES = 65536
 
 
-class Stream(Protocol):
-    """What a request goes over: a socket, or TLS on one."""
-
-    def recv(self, most_bytes: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
-
-    def sendall(self, data: bytes, /) -> None:
-        """Send all."""
-
-
 class HttpTransfer(WordedTransfer):
     """What a download and an upload by HTTP have in common."""
 
-    def open_http(self) -> tuple[socket.socket, Stream]:
+    def open_http(self) -> tuple[socket.socket, socket.socket | TlsStream]:
         """Open the connection, and TLS on it where the URL says so; its window holds from the first answer on."""
         self._stage = "connect"
         connection = self._connect((self.request.address, self.request.url.port))
@@ -228,14 +206,11 @@ class HttpTransfer(WordedTransfer):
         if self.request.url.scheme == "http":
             return connection, connection
         pace = self.request.decrypts_bytes_per_s
-        settings = TlsSettings(
-            trusted=self.request.trusted,
-            host=self.request.url.host,
-            now=self.device_time(),
-            pace=None if pace is None else Pace(pace, self._stop),
-        )
         try:
-            return connection, TlsStream(connection, settings)
+            return connection, TlsStream(
+                connection, trusted=self.request.trusted, host=self.request.url.host, now=self.device_time(),
+                pace=None if pace is None else Pace(pace, self._stop),
+            )  # fmt: skip
         except TlsError as error:
             raise self.failed(error.text) from error
 
@@ -243,8 +218,8 @@ class HttpTransfer(WordedTransfer):
         """Return what the device takes the time to be, in UTC."""
         return (clock.now() + timedelta(seconds=self.request.clock_offset_s)).astimezone(UTC)
 
-    def answer(self, stream: Stream) -> tuple[Answer, bytes]:
-        """Read the head of an answer; return it with what came behind it."""
+    def answer(self, stream: socket.socket | TlsStream) -> tuple[Answer, bytes]:
+        """Read the head of an answer; return it with what came after it."""
         held = b""
         while END not in held:
             chunk = stream.recv(4096)
@@ -288,11 +263,11 @@ class HttpPull(HttpTransfer, Pull):
             raise self.failed("short")
         return PullResult(size_bytes=size, seconds=seconds)
 
-    def _first_of_body(self, connection: socket.socket, stream: Stream, answer: Answer) -> bytes:
+    def _first_of_body(self, connection: socket.socket, stream: socket.socket | TlsStream, answer: Answer) -> bytes:
         """Set the buffer for full segments, and over plain HTTP read what comes first.
 
         The head has taken its part of a small window. With the buffer set before the first of the body is read, Linux
-        opens the window again at once; behind it, only after the server's timer has run out.
+        opens the window again at once; after it, only after the server's timer has run out.
         """
         if answer.length_bytes == 0:
             return b""
@@ -303,7 +278,7 @@ class HttpPull(HttpTransfer, Pull):
         return self._receive_some(connection, stream, CHUNK_BYTES) if is_plain else b""
 
     def _body(
-        self, connection: socket.socket, stream: Stream, first: bytes, length_bytes: int | None
+        self, connection: socket.socket, stream: socket.socket | TlsStream, first: bytes, length_bytes: int | None
     ) -> Iterator[bytes]:
         """Yield the body: as long as announced, or to the end of the connection where nothing is announced."""
         left = 1 << 62 if length_bytes is None else length_bytes
@@ -314,7 +289,7 @@ class HttpPull(HttpTransfer, Pull):
             left -= len(chunk)
             chunk = self._receive_some(connection, stream, left)
 
-    def _receive_some(self, connection: socket.socket, stream: Stream, most_bytes: int) -> bytes:
+    def _receive_some(self, connection: socket.socket, stream: socket.socket | TlsStream, most_bytes: int) -> bytes:
         chunk = stream.recv(min(CHUNK_BYTES, most_bytes)) if most_bytes else b""
         device_tcp.acknowledge(connection)
         if self._stop.is_set():
@@ -340,13 +315,3 @@ class HttpPush(HttpTransfer, Push):
                 raise self.failed(answer.failure if answer.code in {401, 403} else "not_stored")
             self.close(connection)
             return PullResult(size_bytes=size, seconds=time.monotonic() - opened_s)
-
-    def _send_body(self, stream: Stream, source: BinaryIO, progress: Callable[[int], None]) -> int:
-        size = 0
-        while chunk := source.read(CHUNK_BYTES):
-            stream.sendall(chunk)
-            size += len(chunk)
-            progress(size)
-            if self._stop.is_set():
-                raise AbortedError
-        return size

@@ -40,11 +40,6 @@ class CopyFigures:
 
     Attributes:
         loading_line: A line ``Loading NAME`` stands before the marks.
-        bytes_per_mark: What one exclamation mark stands for.
-        reply_timeout_s: How long the FTP client waits for a reply.
-        keeps_partial_file: What is there of a failed copy stays on the flash.
-        passive: The FTP client is passive without a line that says so.
-        extended_passive: The FTP client tries EPSV first.
         erase_question: The flash is of class B, and copying to it asks whether to erase it first.
         http_ok_line: A copy by HTTP ends with the line ``[OK - N/4096 bytes]`` that other protocols print.
         https_bytes_per_s: How fast it decrypts HTTPS, a model: assumed where the data file has no source; None for as
@@ -95,36 +90,16 @@ class Platform:
     """A device family and release.
 
     Attributes:
-        name: Name of the data file.
-        family: ``IOS`` or ``IOS-XE``.
-        sources: Where figures and texts come from.
-        vty_lines: How many sessions there may be.
-        line_limit_chars: Longest line of a command.
         config_prompt_chars: What is left of the host name in configuration prompts.
-        directory_flags: The flags of a directory in `dir`.
         year: The last year of the copyright notices.
-        dir_size_chars: Width of the size column of `dir`.
-        boot_s: How long a reload takes.
-        has_legacy_ssh: SSH with SHA-1 algorithms only.
         is_controller_managed: SD-WAN: configured by `config-transaction` and `commit`.
-        mac_prefix: The maker's half of its layer-2 addresses.
-        ports: The kinds of its interfaces.
         cabled: Interfaces that are up without an address of their own: the cable to the world is in one of a switch's.
         image: The file that runs when no `boot system` line names one.
-        copy: Its `copy`.
         crypto_bytes_per_s: How fast it decrypts what `copy scp:` brings, by cipher; a model, in place of that of its
             release.
         flash: The file system that files go to; its name is empty where there is none.
-        other_flashes: Further file systems, of stack members and disks.
-        install: How it installs packages; None where it boots from image files only.
         file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
-        texts: Outputs with places to fill in.
-        outputs: Further `show` commands and what they print, with places to fill in.
-        configuration_text: The configuration fresh from stock.
-        http_texts: What its HTTP client prints where it fails.
-        ssh_texts: What `copy scp:` and `copy sftp:` print where they fail.
         recording: What a device answered that is played instead of the platform's own `show` commands.
-        recorded_configuration: Its configuration, in place of the stock one.
     """
 
     name: str

@@ -10,6 +10,7 @@ Facts: ``!`` a reply, ``.`` nothing within the timeout, ``U`` unreachable; five 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import select
@@ -20,7 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.connections import bind_to, in_own_thread
+from flashferry.lab.standin.connections import bind_to, stoppable
 from flashferry.lab.standin.routing import path_to, vrf_names
 from flashferry.lab.syn import checksum
 
@@ -218,18 +219,9 @@ def _source(vty: Vty, request: Request) -> str | None:
 
 async def _run(vty: Vty, work: Callable[..., None], show: Callable[..., None]) -> None:
     """Run blocking work that reports what it finds; Ctrl-Shift-6 or a lost session ends it."""
-    import asyncio
-
     stop, loop = threading.Event(), asyncio.get_running_loop()
-    vty.terminal.on_escape = stop.set
-    gone = asyncio.ensure_future(vty.terminal.closed.wait())
-    gone.add_done_callback(lambda _: stop.set())
-    try:
-        await in_own_thread(lambda: work(stop, lambda found: loop.call_soon_threadsafe(show, found)))
-        await asyncio.sleep(0)
-    finally:
-        vty.terminal.on_escape = None
-        gone.cancel()
+    await stoppable(vty.terminal, stop.set, lambda: work(stop, lambda one: loop.call_soon_threadsafe(show, one)))
+    await asyncio.sleep(0)
 
 
 def _echo_all(request: Request, source: str, stop: threading.Event, show: Callable[[Echo], None]) -> None:

@@ -24,11 +24,8 @@ from flashferry.lab.standin.configuration import (
     Line,
     Slot,
     banner_start,
-    interface_name,
-    is_shut,
     is_virtual,
     parse_lines,
-    vrf_of,
     whole_banner,
 )
 from flashferry.lab.standin.platform import FlashFigures, StockFile
@@ -69,8 +66,6 @@ class Recording:
         answers: Of EXEC commands in lower case, with their filters.
         user_mode: Those of them that user mode answered.
         refused: Answers to refused EXEC commands, in user mode (True) or privileged mode.
-        refused_lines: Answers to refused configuration lines.
-        hostname: As the prompts have it; empty where none shows it.
         directories: Answers to `dir` of whole file systems.
     """
 
@@ -109,12 +104,9 @@ def is_engine(command: str) -> bool:
 
 
 def load_recording(path: Path) -> Recording:
-    """Read a recording.
+    """Read a recording: a pyATS mock file (`.yaml`), a transcript (`.txt`), or a folder.
 
-    Args:
-        path: A pyATS mock file (`.yaml`), a transcript (`.txt`), a folder of one device's transcripts, a capture set
-            of one device, or the folder that `flashferry pilot` made.
-
+    A folder holds one device's transcripts or capture set, or is what `flashferry pilot` made.
     Raises LabError: it cannot be read, is of several devices, or holds no answer.
     """
     try:
@@ -245,7 +237,6 @@ def _hyphens(command: str) -> str:
 
 
 def _session(text: str) -> Iterator[Exchange]:
-    """Read a dialogue with its prompts."""
     prompt, command, answer = "", "", ""
     for line in text.splitlines():
         found = re.match(r"(\S{1,120}?(?:\([^()\s]+\))?[#>])(.*)", line)
@@ -350,7 +341,6 @@ _ROW = re.compile(
 
 
 def _flash(text: str, figures: FlashFigures) -> FlashFigures | None:
-    """Return a file system as `dir` listed it."""
     head = re.search(r"Directory of (\S+?):/", text)
     totals = re.search(r"(\d+) bytes total \((\d+) bytes free\)", text)
     if head is None or totals is None:
@@ -434,7 +424,7 @@ def _in_world(rows: list[str]) -> list[str]:
     out = _towards_world(lines)
     if out is None:
         return rows
-    name, table = interface_name(out), vrf_of(out)
+    name, table = out.interface, out.vrf
     own = f" ip address {HERE} 255.255.255.0"
     route = f"ip route{f' vrf {table}' if table else ''} 0.0.0.0 0.0.0.0 {name}"
     kept: list[str] = []
@@ -458,11 +448,7 @@ def _in_world(rows: list[str]) -> list[str]:
 
 
 def _towards_world(lines: list[Line]) -> Line | None:
-    """Return the interface that leads to the world.
-
-    It is the source interface of a client where one is named, else the first that is up and has an address, plugs
-    before virtual ones.
-    """
+    """Return the interface to the world: a client's source interface, else an addressed one that is up, plugs first."""
     interfaces = [line for line in lines if line.text.startswith("interface ")]
     named = [
         line.text.split()[-1] for line in lines if re.match(r"ip (ftp|ssh|http client) source-interface ", line.text)
@@ -471,13 +457,12 @@ def _towards_world(lines: list[Line]) -> Line | None:
     for name in named:
         if (found := there.get(f"interface {name}")) is not None:
             return found
-    candidates = [line for line in interfaces if not is_shut(line)] or interfaces
+    candidates = [line for line in interfaces if not line.is_shut] or interfaces
     addressed = [line for line in candidates if any(each.text.startswith("ip address ") for each in line.children)]
-    return min(addressed or candidates, key=lambda line: is_virtual(interface_name(line)), default=None)
+    return min(addressed or candidates, key=lambda line: is_virtual(line.interface), default=None)
 
 
 def _placed(rows: list[str], places: list[Slot]) -> Configuration:
-    """Return rows as a configuration with all places of a platform."""
     items: list[str | Slot] = []
     used: dict[str, Slot] = {}
     slot: Slot | None = None

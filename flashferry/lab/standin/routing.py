@@ -1,7 +1,7 @@
 """Which way a connection of the device leaves: routing tables (VRFs), interfaces and source addresses as configured.
 
 Facts 4.1: a management port is in a VRF of its own, and a copy that has to leave by it needs `ip ftp source-interface`
-or the keyword ``vrf`` behind the destination. `ip ftp source-interface` takes the VRF of its interface (12.3(6) and
+or the keyword ``vrf`` after the destination. `ip ftp source-interface` takes the VRF of its interface (12.3(6) and
 later) and is ignored while that is down (Cisco command reference). A table without an interface that is up, has an
 address and leads there brings nothing out; that `copy` then says ``Timed out`` is unconfirmed.
 """
@@ -12,14 +12,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.configuration import (
-    address_of,
-    canonical_interface,
-    interface_lines,
-    is_shut,
-    network_of,
-    vrf_of,
-)
+from flashferry.lab.standin.configuration import canonical_interface, interface_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,19 +36,16 @@ def path_to(
 ) -> RoutedPath | None:
     """Return how a connection leaves for a host; None where no table has a way.
 
-    Args:
-        configuration: The running configuration.
-        destination: The host. A name is looked for behind the default route.
-        vrf: The table that the command names; None where it names none.
-        source_interface: What `ip ftp source-interface` says.
+    A host's name is looked for by the default route. `vrf` is the table that the command names, `source_interface` what
+    `ip ftp source-interface` says.
     """
     source = _usable(configuration, source_interface)
-    table = vrf if vrf is not None else vrf_of(source) if source is not None else GLOBAL_TABLE
+    table = vrf if vrf is not None else source.vrf if source is not None else GLOBAL_TABLE
     leaving = interface_towards(configuration, table, destination)
     if leaving is None:
         return None
-    chosen = source if source is not None and vrf_of(source) == table else leaving
-    return RoutedPath(vrf=table, source_address=address_of(chosen) or "")
+    chosen = source if source is not None and source.vrf == table else leaving
+    return RoutedPath(vrf=table, source_address=chosen.address or "")
 
 
 def vrf_names(configuration: Configuration) -> frozenset[str]:
@@ -65,17 +55,16 @@ def vrf_names(configuration: Configuration) -> frozenset[str]:
 
 
 def _usable(configuration: Configuration, name: str | None) -> Line | None:
-    """Return an interface's section if it is up and has an address."""
     full = canonical_interface(name, configuration) if name else None
     section = configuration.find(f"interface {full}") if full else None
-    return section if section is not None and not is_shut(section) and address_of(section) else None
+    return section if section is not None and not section.is_shut and section.address else None
 
 
 def interface_towards(configuration: Configuration, table: str, destination: str) -> Line | None:
     """Return the interface with the longest prefix that covers a host; connected networks come before routes."""
     host = _address(destination)
-    usable = [s for s in interface_lines(configuration) if vrf_of(s) == table and not is_shut(s) and address_of(s)]
-    candidates = [(network.prefixlen, section) for section in usable if (network := network_of(section))
+    usable = [s for s in interface_lines(configuration) if s.vrf == table and not s.is_shut and s.address]
+    candidates = [(network.prefixlen, section) for section in usable if (network := section.network)
                   and host in network]  # fmt: skip
     for network, via in static_routes(configuration, table):
         section = _next_hop(usable, via, configuration)
@@ -87,7 +76,7 @@ def interface_towards(configuration: Configuration, table: str, destination: str
 def _next_hop(usable: list[Line], via: str, configuration: Configuration) -> Line | None:
     name = canonical_interface(via, configuration)
     for section in usable:
-        network = network_of(section)
+        network = section.network
         if section.text == f"interface {name}" or (network and _address(via) in network and name is None):
             return section
     return None

@@ -1,4 +1,4 @@
-"""The line that ends every copy."""
+"""URLs of servers, the line that ends every copy, and the words of clients, which are data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _URL = re.compile(
 class ServerUrl:
     """What `copy ftp://user:password@host:port/path` names, and the same of the other protocols.
 
-    ``port_is_open``: a colon without a port stands behind the host; the device then asks for the host.
+    ``port_is_open``: a colon without a port stands after the host; the device then asks for the host.
     """
 
     host: str
@@ -66,7 +66,7 @@ class ServerUrl:
 
 
 def parse_url(text: str) -> ServerUrl | None:
-    """Read a URL; None when it is not one of a server. ``//`` behind the host makes the path absolute."""
+    """Read a URL; None when it is not one of a server. ``//`` after the host makes the path absolute."""
     found = _URL.fullmatch(text)
     if found is None:
         return None
@@ -89,9 +89,7 @@ class Wording:
     """``%Error VERB url (REASON)``.
 
     Attributes:
-        name: By which a client asks for it, behind the client's name: ``http: refused``.
-        verb: opening, reading, writing or copying.
-        reason: What stands in parentheses.
+        name: By which a client asks for it, after the client's name: ``http: refused``.
         source: Where it was seen; empty for a guess.
         unknown: What is not known; empty where it was seen.
     """

@@ -1,17 +1,20 @@
-"""The `show` commands."""
+"""The `show` commands, but for files, interfaces, routing and TCP."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.standin import clock
+from flashferry.lab.standin.configuration import banner_text, canonical_interface
 from flashferry.lab.standin.hardware import as_it_stands, fields, memory_bytes, saved_files, without_away
 from flashferry.lab.standin.texts_data import printed, printed_rows
 from flashferry.lab.state import ask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.vty import Vty
 
@@ -33,8 +36,11 @@ _STUB = (
 
 def running_config(vty: Vty, _: Arguments) -> str:
     """`show running-config`; its byte count is that of the text below it."""
-    text = vty.device.running_text() if not vty.device.faults.restricted_view else _STUB
-    return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n{text}\n"
+    return _configuration(vty.device.running_text() if not vty.device.faults.restricted_view else _STUB)
+
+
+def _configuration(text: str, kind: str = "", before: str = "") -> str:
+    return f"Building configuration...\n\nCurrent configuration{kind} : {len(text)} bytes\n{before}{text}\n"
 
 
 def running_config_all(vty: Vty, _: Arguments) -> str:
@@ -43,20 +49,15 @@ def running_config_all(vty: Vty, _: Arguments) -> str:
     What it prints for values at their default is unconfirmed (facts 3.3), so this prints the same lines; readers
     must not depend on it.
     """
-    text = vty.device.running_text()
-    count = f"Current configuration with default configurations exposed : {len(text)} bytes"
-    return f"Building configuration...\n\n{count}\n{text}\n"
+    return _configuration(vty.device.running_text(), " with default configurations exposed")
 
 
 def running_config_interface(vty: Vty, arguments: Arguments) -> str:
     """`show running-config interface X`."""
-    from flashferry.lab.standin.configuration import canonical_interface
-
     running = vty.device.running
     section = running.find(f"interface {canonical_interface(arguments[0], running)}")
     lines = [section.text, *(f" {child.text}" for child in section.children)] if section else []
-    text = "".join(f"{line}\n" for line in ["!", *lines, "end"])
-    return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n{text}\n"
+    return _configuration("".join(f"{line}\n" for line in ["!", *lines, "end"]))
 
 
 def startup_config(vty: Vty, _: Arguments) -> str:
@@ -65,21 +66,10 @@ def startup_config(vty: Vty, _: Arguments) -> str:
     return f"Using {len(text)} out of 33554432 bytes\n{text}\n" if text else "startup-config is not present\n"
 
 
-def clock_now(vty: Vty, __: Arguments) -> str:
-    """`show clock`."""
-    return clock.clock_line(vty.device.now()) + "\n"
-
-
 def hosts(vty: Vty, _: Arguments) -> str:
     """`show hosts`."""
     domain = vty.device.running.value("ip domain name")
-    default = f"Default domain is {domain}" if domain else "Default domain is not set"
-    return (
-        f"{default}\nName/address lookup uses static mappings\n\n"
-        "Codes: u - unknown, e - expired, * - OK, ? - revalidate\n"
-        "       t - temporary, p - permanent\n\n"
-        "Host                      Port  Flags      Age Type   Address(es)\n"
-    )
+    return printed("hosts", default=f"Default domain is {domain or 'not set'}")
 
 
 def inventory(vty: Vty, _: Arguments) -> str:
@@ -88,28 +78,19 @@ def inventory(vty: Vty, _: Arguments) -> str:
 
 
 def boot(vty: Vty, _: Arguments) -> str:
-    """`show boot`: the variable follows the `boot system` lines that were saved."""
-    return _boot(vty, "boot")
-
-
-def bootvar(vty: Vty, _: Arguments) -> str:
-    """`show bootvar`: another layout on Catalyst switches, the same on routers."""
-    return _boot(vty, "bootvar" if "bootvar" in vty.device.platform.texts else "boot")
-
-
-def _boot(vty: Vty, text: str) -> str:
-    device, files = vty.device, saved_files(vty.device)
-    names = "".join(f"{name},12;" for name in files)
+    """`show boot`, `show bootvar`, of another layout on Catalyst switches; it follows the lines that were saved."""
+    device, names = vty.device, saved_files(vty.device)
+    text = "bootvar" if "bootvar" in vty.words and "bootvar" in device.platform.texts else "boot"
     shown = device.platform.texts[text].format(
-        variable=f"= {names}" if names else "does not exist",
-        next=f"= {';'.join(files)};" if files else "does not exist",
+        variable=f"= {''.join(f'{name},12;' for name in names)}" if names else "does not exist",
+        next=f"= {';'.join(names)};" if names else "does not exist",
         current=f"= {';'.join(device.boot_files or (device.image,))};",
     )
     return without_away(device, as_it_stands(device, shown))
 
 
 def issu(vty: Vty, _: Arguments) -> str:
-    """`show issu state detail`: behind its locks, what an ASR 1000 says of an upgrade (genieparser).
+    """`show issu state detail`: after its locks, what an ASR 1000 says of an upgrade (genieparser).
 
     In the recording the slot is that of the lock; of another one Genie takes no notice.
     """
@@ -120,7 +101,8 @@ def issu(vty: Vty, _: Arguments) -> str:
     head = text.partition("--- Starting installation")[0]
     slot = text.partition(" ---\n")[0].split()[-1]
     loaded = f"{device.now() - timedelta(minutes=5):%Y%m%d %H:%M:%S}"
-    return head.removesuffix(f"{_NO_ISSU}\n") + _ISSU.format(slot=slot, image=device.image, loaded=loaded)
+    shown = printed("issu in progress", slot=slot, image=device.image, loaded=loaded)
+    return head.removesuffix("No ISSU operation is in progress\n") + shown
 
 
 def users(vty: Vty, _: Arguments) -> str:
@@ -137,27 +119,13 @@ def ip_ssh(vty: Vty, _: Arguments) -> str:
     """`show ip ssh`: lines of the capture of IOS-XE 17 (genieparser); with legacy SSH the algorithms of IOS 15."""
     version = vty.device.running.value("ip ssh version") or "1.99"
     head = f"SSH Enabled - version {version if '.' in version else version + '.0'}"
-    rows = [head, *(_OLD_SSH if vty.device.platform.has_legacy_ssh else _NEW_SSH)]
-    return "".join(f"{row}\n" for row in rows)
-
-
-def terminal(vty: Vty, _: Arguments) -> str:
-    """`show terminal`: what matters of it here."""
-    size = f"Length: {vty.rows} lines, Width: {vty.columns} columns\n"
-    return (
-        f'Line {vty.number + 1}, Location: "", Type: "vt100"\n{size}Editing is enabled.\n'
-        f"History is enabled, history size is {vty.history.size}.\n"
-    )
+    text = printed("ip ssh of IOS 15" if vty.device.platform.has_legacy_ssh else "ip ssh of IOS-XE")
+    return f"{head}\n{text}\n"
 
 
 def history(vty: Vty, _: Arguments) -> str:
     """`show history`."""
     return "".join(f"  {line}\n" for line in vty.history.lines)
-
-
-def sessions(_: Vty, __: Arguments) -> str:
-    """`show sessions`: no user has called out."""
-    return "% No connections open\n"
 
 
 def ssh(vty: Vty, _: Arguments) -> str:
@@ -173,12 +141,8 @@ def ssh(vty: Vty, _: Arguments) -> str:
 def cpu_history(vty: Vty, _: Arguments) -> str:
     """`show processes cpu history`: the last minute, at rest."""
     bars = "".join(f"{percent:>3}{'':60}\n" for percent in range(100, 0, -10))
-    return (
-        f"\n{vty.device.hostname}   {clock.clock_line(vty.device.now())}\n\n{'4' * 60:>63}\n{bars}"
-        "   0....5....1....1....2....2....3....3....4....4....5....5....6\n"
-        "             0    5    0    5    0    5    0    5    0    5    0\n"
-        "               CPU% per second (last 60 seconds)\n\n"
-    )
+    device = vty.device
+    return printed("cpu history", hostname=device.hostname, now=device.clock_line(), load="4" * 60, bars=bars)
 
 
 def running_config_part(vty: Vty, _: Arguments) -> str:
@@ -186,8 +150,7 @@ def running_config_part(vty: Vty, _: Arguments) -> str:
     start = " ".join(vty.words[2:]).replace("vrf ", "vrf definition ", 1)
     chosen = [line for line in vty.device.running.lines() if f"{line.text} ".startswith(f"{start} ")]
     rows = [text for line in chosen for text in (line.text, *(f" {child.text}" for child in line.children), "!")]
-    text = "".join(f"{row}\n" for row in (*rows, "end"))
-    return f"Building configuration...\n\nCurrent configuration : {len(text)} bytes\n!\n{text}\n"
+    return _configuration("".join(f"{row}\n" for row in (*rows, "end")), before="!\n")
 
 
 _TECH_SUPPORT = (
@@ -202,56 +165,24 @@ def tech_support(vty: Vty, _: Arguments) -> str:
     return "".join(f"\n{rule} {command} {rule}\n\n{vty.text_of(command)}" for command in _TECH_SUPPORT) + "\n"
 
 
-def privilege(vty: Vty, _: Arguments) -> str:
-    """`show privilege`."""
-    return f"Current privilege level is {vty.privilege}\n"
-
-
-_NO_ISSU = "No ISSU operation is in progress"
-
-_ISSU = printed("issu in progress")
-
-_NEW_SSH = printed_rows("ip ssh of IOS-XE")
-
-_OLD_SSH = printed_rows("ip ssh of IOS 15")
-
 _USED_PERCENT = 22
 """How much of the memory is in use, of the processor's and of that for packets: own choice."""
 
 
 def logging(vty: Vty, _: Arguments) -> str:
     """`show logging`: what was logged since it booted, as far as the buffer holds it."""
-    device = vty.device
-    count, quiet = device.log.count, device.running.find("no logging console") is not None
-    console = "disabled" if quiet else f"level debugging, {count} messages logged, xml disabled,\n{_FILTERING}"
-    trap = "".join(_LOG_HOST.format(host=host, count=count) for host in _log_hosts(device))
-    return (
-        "Syslog logging: enabled (0 messages dropped, 0 messages rate-limited, 0 flushes, 0 overruns, xml disabled, "
-        "filtering disabled)\n\nNo Active Message Discriminator.\n\n\n\nNo Inactive Message Discriminator.\n\n\n"
-        f"    Console logging: {console}\n"
-        f"    Monitor logging: level debugging, {device.log.monitored} messages logged, xml disabled,\n{_FILTERING}\n"
-        f"    Buffer logging:  level debugging, {count} messages logged, xml disabled,\n                    "
-        "filtering disabled\n"
-        "    Exception Logging: size (4096 bytes)\n    Count and timestamp logging messages: disabled\n"
-        "    Persistent logging: disabled\n\nNo active filter modules.\n\n"
-        f"    Trap logging: level informational, {count} message lines logged\n{trap}"
-        "        Logging Source-Interface:       VRF Name:\n\n"
-        f"Log Buffer ({device.log.size_bytes} bytes):\n\n" + "".join(f"{line}\n" for line in device.log.lines())
-    )
-
-
-_FILTERING = "                     filtering disabled"
-
-_LOG_HOST = printed("logging host")
-
-
-def _log_hosts(device: Device) -> list[str]:
-    words = [line.text.split() for line in device.running.lines() if line.text.startswith("logging host ")]
-    return [each[2] for each in words if len(each) > 2]
+    log, running = vty.device.log, vty.device.running
+    lines, filtering = [line.text.split() for line in running.lines()], f"{'':21}filtering disabled"
+    hosts = [words[2] for words in lines if words[:2] == ["logging", "host"] and len(words) > 2]
+    console = f"level debugging, {log.count} messages logged, xml disabled,\n{filtering}"
+    return printed(
+        "logging", log=log, count=log.count, filtering=filtering,
+        console="disabled" if running.find("no logging console") is not None else console,
+        trap="".join(printed("logging host", host=host, count=log.count) for host in hosts),
+    ) + "".join(f"{line}\n" for line in log.lines())  # fmt: skip
 
 
 def _pools(vty: Vty) -> list[tuple[str, int, int]]:
-    """Return the memory pools: name, size, and how much of it is in use."""
     platform = vty.device.platform
     main, packets = memory_bytes(platform.texts["version"])
     if platform.family == "IOS-XE":
@@ -293,23 +224,16 @@ _HOLDERS = (
 )  # fmt: skip
 
 
-def processes_cpu(_: Vty, __: Arguments) -> str:
-    """`show processes cpu`: shape of the capture of ntc-templates, with few processes and fixed figures."""
-    return "".join(f"{row}\n" for row in (*_CPU_HEAD, *_PROCESSES))
-
-
-def processes_cpu_sorted(_: Vty, __: Arguments) -> str:
-    """`show processes cpu sorted`: the busiest of the last five seconds first."""
-    rows = sorted(_PROCESSES, key=lambda row: float(row.split()[6].rstrip("%")), reverse=True)
-    return "".join(f"{row}\n" for row in (*_CPU_HEAD, *rows))
-
-
-_CPU_HEAD = (
-    "CPU utilization for five seconds: 4%/0%; one minute: 6%; five minutes: 5%",
-    " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
-)
-
-_PROCESSES = printed_rows("processes")
+def processes_cpu(vty: Vty, _: Arguments) -> str:
+    """`show processes cpu [sorted]`: shape of the capture of ntc-templates, with few processes and fixed figures."""
+    rows, last_5_s = printed_rows("processes"), 6
+    if "sorted" in vty.words:
+        rows = tuple(sorted(rows, key=lambda row: float(row.split()[last_5_s].rstrip("%")), reverse=True))
+    head = (
+        "CPU utilization for five seconds: 4%/0%; one minute: 6%; five minutes: 5%",
+        " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
+    )
+    return "".join(f"{row}\n" for row in (*head, *rows))
 
 
 def line(vty: Vty, _: Arguments) -> str:
@@ -335,18 +259,8 @@ def _line_row(tty: int, kind: str, rate: str, *, uses: int, used: bool = False) 
 
 def ntp_status(vty: Vty, _: Arguments) -> str:
     """`show ntp status`: never synchronized, for no packet of NTP is sent."""
-    if not _ntp_servers(vty.device):
-        return "%NTP is not enabled.\n"
-    return (
-        "Clock is unsynchronized, stratum 16, no reference clock\n"
-        "nominal freq is 250.0000 Hz, actual freq is 250.0000 Hz, precision is 2**10\n"
-        f"ntp uptime is {int(100 * vty.device.uptime_s)} (1/100 of seconds), resolution is 4000\n"
-        "reference time is 00000000.00000000 (00:00:00.000 UTC Mon Jan 1 1900)\n"
-        "clock offset is 0.0000 msec, root delay is 0.00 msec\n"
-        "root dispersion is 0.00 msec, peer dispersion is 0.00 msec\n"
-        "loopfilter state is 'FSET' (Drift set from file), drift is 0.000000000 s/s\n"
-        "system poll interval is 64, never updated.\n"
-    )
+    is_on = _ntp_servers(vty.device)
+    return printed("ntp status", uptime=int(100 * vty.device.uptime_s)) if is_on else "%NTP is not enabled.\n"
 
 
 def ntp_associations(vty: Vty, _: Arguments) -> str:
@@ -372,14 +286,8 @@ def cdp_neighbors(vty: Vty, _: Arguments) -> str:
     if running.find("no cdp run") is not None or not (is_on or running.find("cdp run") is not None):
         return "% CDP is not enabled\n"
     names = vty.device.faults.cdp_neighbors[: max(0, len(vty.device.faults.cdp_neighbors) - vty.device.lost_neighbors)]
-    return (
-        "Capability Codes: R - Router, T - Trans Bridge, B - Source Route Bridge\n"
-        "                  S - Switch, H - Host, I - IGMP, r - Repeater, P - Phone, \n"
-        "                  D - Remote, C - CVTA, M - Two-port Mac Relay \n\n"
-        "Device ID        Local Intrfce     Holdtme    Capability  Platform  Port ID\n"
-        + "".join(_neighbor(number, name) for number, name in enumerate(names, start=1))
-        + f"\nTotal cdp entries displayed : {len(names)}\n"
-    )
+    rows = "".join(_neighbor(number, name) for number, name in enumerate(names, start=1))
+    return f"{printed('cdp neighbors')}{rows}\nTotal cdp entries displayed : {len(names)}\n"
 
 
 def _neighbor(number: int, name: str) -> str:
@@ -388,18 +296,8 @@ def _neighbor(number: int, name: str) -> str:
     return f"{own}Gig 1/0/{number:<10}139             R S I  WS-C3850- Gig 1/0/{number}\n"
 
 
-def lldp_neighbors(vty: Vty, _: Arguments) -> str:
-    """`show lldp neighbors`: there are none, and it is off by default."""
-    if vty.device.running.find("lldp run") is None:
-        return "% LLDP is not enabled\n"
-    return (
-        "Capability codes:\n    (R) Router, (B) Bridge, (T) Telephone, (C) DOCSIS Cable Device\n"
-        "    (W) WLAN Access Point, (P) Repeater, (S) Station, (O) Other\n\n"
-        "Device ID           Local Intf     Hold-time  Capability      Port ID\n\nTotal entries displayed: 0\n"
-    )
-
-
 _CAPTURED_RATE = 4000
+
 _PATIENCE_S = 2.0
 
 
@@ -430,3 +328,111 @@ def _counted(device: Device) -> dict[str, int]:
     except LabError:
         return {}
     return dict(nodes.get(device.settings.address, {}))
+
+
+def access_lists(vty: Vty, arguments: Arguments) -> str:
+    """`show access-lists [NAME]`: entries numbered by ten, a standard list's with its wildcard in words."""
+    lists: dict[str, tuple[bool, list[str]]] = {}
+    for line in vty.device.running.lines():
+        numbered = re.fullmatch(r"access-list (\d+) (.+)", line.text)
+        named = re.fullmatch(r"ip access-list (standard|extended) (\S+)", line.text)
+        if numbered:
+            is_standard = int(numbered[1]) < 100 or 1300 <= int(numbered[1]) < 2000
+            lists.setdefault(numbered[1], (is_standard, []))[1].append(numbered[2])
+        elif named:
+            lists[named[2]] = (named[1] == "standard", [child.text for child in line.children])
+    rows: list[str] = []
+    for name, (is_standard, entries) in lists.items():
+        if arguments and arguments[0] != name:
+            continue
+        rows.append(f"{'Standard' if is_standard else 'Extended'} IP access list {name}")
+        number = 0
+        for entry in entries:
+            own = re.match(r"(\d+) (.+)", entry)
+            number, text = (int(own[1]), own[2]) if own else (number + 10, entry)
+            if not text.startswith("remark"):
+                rows.append(f"    {number} {_standard(text) if is_standard else text}")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _standard(text: str) -> str:
+    words = [word for word in text.split() if word != "host"]
+    if len(words) > 2 and words[2] != "log":
+        words[1:3] = [f"{words[1]},", "wildcard", "bits", words[2]]
+    return " ".join(words)
+
+
+def banner(vty: Vty, _: Arguments) -> str:
+    """`show banner motd|login|exec`."""
+    text = banner_text(getattr(vty.device.running.find(f"banner {vty.words[2]}"), "text", None))
+    return f"{text}\n" if text else ""
+
+
+def snmp(vty: Vty, _: Arguments) -> str:
+    """`show snmp location|contact|community|...`."""
+    running = vty.device.running
+    if not any(line.text.startswith("snmp-server ") for line in running.lines()):
+        return "%SNMP agent not enabled\n"
+    value = running.value(f"snmp-server {vty.words[2]}")
+    return f"{value}\n" if value else ""
+
+
+def _sections(vty: Vty, start: str, name: Arguments) -> Iterator[tuple[str, list[str]]]:
+    for line in vty.device.running.lines():
+        words = line.text.removeprefix(start)
+        if line.text.startswith(start) and (not name or name[0] in words.split()):
+            yield words, [child.text for child in line.children]
+
+
+def class_maps(vty: Vty, arguments: Arguments) -> str:
+    """`show class-map [NAME]`."""
+    rows = [" Class Map match-any class-default (id 0)", "   Match any ", ""]
+    for number, (words, lines) in enumerate(_sections(vty, "class-map ", arguments), start=1):
+        how, _, name = words.rpartition(" ")
+        rows += [f" Class Map {how or 'match-all'} {name} (id {number})"]
+        rows += [f"   Match {line.removeprefix('match ')}" for line in lines if line.startswith("match ")] + [""]
+    return "".join(f"{row}\n" for row in (rows if not arguments else rows[3:]))
+
+
+def policy_maps(vty: Vty, arguments: Arguments) -> str:
+    """`show policy-map [NAME]`."""
+    rows: list[str] = []
+    for name, lines in _sections(vty, "policy-map ", arguments):
+        rows.append(f"  Policy Map {name}")
+        for line in lines:
+            is_class = line.startswith("class ")
+            rows.append(f"    Class {line.removeprefix('class ')}" if is_class else f"      {line.strip()}")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def route_maps(vty: Vty, arguments: Arguments) -> str:
+    """`show route-map [NAME]`."""
+    rows: list[str] = []
+    for words, lines in _sections(vty, "route-map ", arguments):
+        name, action, number = words.split()
+        rows.append(f"route-map {name}, {action}, sequence {number}")
+        for kind in ("match", "set"):
+            own = [line.removeprefix(kind).strip() for line in lines if line.startswith(kind)]
+            rows += [f"  {kind.capitalize()} clauses:", *(f"    {each}" for each in own)]
+        rows.append("  Policy routing matches: 0 packets, 0 bytes")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def prefix_lists(vty: Vty, arguments: Arguments) -> str:
+    """`show ip prefix-list [NAME]`."""
+    lists: dict[str, list[str]] = {}
+    for words, _ in _sections(vty, "ip prefix-list ", arguments):
+        name, _, entry = words.partition(" ")
+        if not entry.startswith("description"):
+            lists.setdefault(name, []).append(entry)
+    rows: list[str] = []
+    for name, entries in lists.items():
+        rows.append(f"ip prefix-list {name}: {len(entries)} entries")
+        rows += [f"   {e if e.startswith('seq') else f'seq {5 * i} {e}'}" for i, e in enumerate(entries, start=1)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def kron(vty: Vty, _: Arguments) -> str:
+    """`show kron schedule`."""
+    rows = [f"{words.split()[0]} inactive, will run again" for words, _ in _sections(vty, "kron occurrence ", ())]
+    return "".join(f"{row}\n" for row in ("Kron Occurrence Schedule", *rows))

@@ -8,26 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.configuration import (
-    address_of,
-    canonical_interface,
-    interface_lines,
-    interface_name,
-    is_shut,
-    is_up,
-    is_virtual,
-    network_of,
-    short_name,
-    value_of,
-    vrf_of,
-)
+from flashferry.lab.standin.configuration import canonical_interface, interface_lines, is_up, is_virtual, short_name
 from flashferry.lab.standin.connections import Totals
 from flashferry.lab.standin.hardware import base_mac, dotted, port_of
-from flashferry.lab.standin.texts_data import printed_rows
+from flashferry.lab.standin.texts_data import printed, printed_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flashferry.lab.standin.configuration import Line
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.vty import Vty
@@ -39,30 +25,29 @@ def brief(vty: Vty, arguments: Arguments) -> str:
     """`show ip interface brief [NAME]`."""
     rows = ["Interface              IP-Address      OK? Method Status                Protocol"]
     for section in _chosen(vty, arguments):
-        address = address_of(section)
+        address = section.address
         status, protocol = _states(vty.device, section)
         method = "NVRAM" if address else "unset"
-        name = interface_name(section)
+        name = section.interface
         rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
     return "".join(f"{row}\n" for row in rows)
 
 
 def _chosen(vty: Vty, arguments: Arguments) -> list[Line]:
-    """Return the interfaces that a command names, all where it names none."""
     running = vty.device.running
     sections = interface_lines(running)
     name = canonical_interface("".join(arguments), running) if arguments else None
-    return [section for section in sections if name is None or interface_name(section) == name]
+    return [section for section in sections if name is None or section.interface == name]
 
 
 def interfaces(vty: Vty, arguments: Arguments) -> str:
     """`show interfaces [NAME]`."""
-    return _each(vty, arguments, _detail)
+    return "".join(_detail(vty.device, section) for section in _chosen(vty, arguments))
 
 
 def ip_interface(vty: Vty, arguments: Arguments) -> str:
     """`show ip interface [NAME]`."""
-    return _each(vty, arguments, _ip_detail)
+    return "".join(_ip_detail(vty.device, section) for section in _chosen(vty, arguments))
 
 
 def description(vty: Vty, _: Arguments) -> str:
@@ -70,9 +55,9 @@ def description(vty: Vty, _: Arguments) -> str:
     rows = ["Interface                      Status         Protocol Description"]
     for section in interface_lines(vty.device.running):
         status, protocol = _states(vty.device, section)
-        status = "admin down" if is_shut(section) else status
-        about = value_of(section, "description") or ""
-        rows.append(f"{short_name(interface_name(section)):<30} {status:<14} {protocol:<8} {about}".rstrip())
+        status = "admin down" if section.is_shut else status
+        about = section.value("description") or ""
+        rows.append(f"{short_name(section.interface):<30} {status:<14} {protocol:<8} {about}".rstrip())
     return "".join(f"{row}\n" for row in rows)
 
 
@@ -80,10 +65,10 @@ def status(vty: Vty, _: Arguments) -> str:
     """`show interfaces status` of a switch: its ports, all of VLAN 1."""
     rows = ["", "Port         Name               Status       Vlan       Duplex  Speed Type"]
     for section in switch_ports(vty.device):
-        name = interface_name(section)
-        state = "disabled" if is_shut(section) else "connected" if is_usable(vty.device, section) else "notconnect"
+        name = section.interface
+        state = "disabled" if section.is_shut else "connected" if is_usable(vty.device, section) else "notconnect"
         pace = "a-full a-1000" if state == "connected" else "  auto   auto"
-        about = (value_of(section, "description") or "")[:18]
+        about = (section.value("description") or "")[:18]
         medium = port_of(vty.device.platform, name).medium
         rows.append(f"{short_name(name):<12} {about:<18} {state:<12} {1:<10} {pace} {medium}")
     return "".join(f"{row}\n" for row in rows)
@@ -92,56 +77,43 @@ def status(vty: Vty, _: Arguments) -> str:
 def switch_ports(device: Device) -> list[Line]:
     """Return the ports of a switch, of all its members."""
     lines = interface_lines(device.running)
-    return [line for line in lines if interface_name(line).count("/") == 2 and address_of(line) is None]
+    return [line for line in lines if line.interface.count("/") == 2 and line.address is None]
 
 
 def mac_of(device: Device, section: Line) -> int:
     """Return the layer-2 address of an interface: they are counted through within a chassis or member."""
-    name = interface_name(section)
+    name = section.interface
     member = int(name.split("/")[0].lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") or 0)
     lines = interface_lines(device.running)
     number = next((i for i, line in enumerate(lines) if line.text == section.text), 0)
     return base_mac(device, max(1, member) if device.platform.cabled else 1) + number % 256
 
 
-def _each(vty: Vty, arguments: Arguments, shown: Callable[[Device, Line], str]) -> str:
-    device = vty.device
-    if arguments:
-        name = canonical_interface("".join(arguments), device.running)
-        section = device.running.find(f"interface {name}") if name else None
-        sections = [section] if section is not None else []
-    else:
-        sections = interface_lines(device.running)
-    return "".join(shown(device, section) for section in sections)
-
-
 def is_usable(device: Device, section: Line) -> bool:
     """Return whether an interface of a device is up."""
-    return is_up(section, device.platform.cabled) and interface_name(section) not in device.dead_ports
+    return is_up(section, device.platform.cabled) and section.interface not in device.dead_ports
 
 
 def _states(device: Device, section: Line) -> tuple[str, str]:
-    """Return status and protocol."""
-    if is_shut(section):
+    if section.is_shut:
         return "administratively down", "down"
     return ("up", "up") if is_usable(device, section) else ("down", "down")
 
 
 def _prefixed(section: Line) -> str | None:
-    """Return an interface's address with the length of its prefix."""
-    address, network = address_of(section), network_of(section)
+    address, network = section.address, section.network
     return f"{address}/{network.prefixlen}" if address and network else None
 
 
 def _detail(device: Device, section: Line) -> str:
-    name = interface_name(section)
+    name = section.interface
     port, mac = port_of(device.platform, name), dotted(mac_of(device, section))
     state, protocol = _states(device, section)
     tail = ""
     if "/" in name and device.platform.cabled and state != "administratively down":
         tail = "(connected) " if state == "up" else "(notconnect) "
-    about, prefixed = value_of(section, "description"), _prefixed(section)
-    bandwidth = value_of(section, "bandwidth") or port.bandwidth_kbps
+    about, prefixed = section.value("description"), _prefixed(section)
+    bandwidth = section.value("bandwidth") or port.bandwidth_kbps
     rows = [f"{name} is {state}, line protocol is {protocol} {tail}"]
     rows += [
         f"  Hardware is {port.hardware}"
@@ -157,67 +129,28 @@ def _detail(device: Device, section: Line) -> str:
         "  Keepalive not supported " if is_virtual(name) else "  Keepalive set (10 sec)",
         *(f"  {line}" for line in port.media),
     ]
-    carries = address_of(section) == device.settings.address
-    return "".join(
-        f"{row}\n" for row in (*rows, *_counters(device.connections.totals() if carries else Totals(), carries))
-    )
+    carries = section.address == device.settings.address
+    carried, last = (device.connections.totals(), "00:00:00") if carries else (Totals(), "never")
+    return "".join(f"{row}\n" for row in rows) + printed("interface counters", carried=carried, last=last)
 
 
 def _has_no_layer_2(name: str) -> bool:
-    """Return whether an interface has no layer 2 of its own."""
     return name.startswith(("Loopback", "Tunnel"))
 
 
 def _mtu(section: Line) -> str:
-    return value_of(section, "mtu") or "1500"
-
-
-def _counters(carried: Totals, in_use: bool) -> tuple[str, ...]:
-    last = "00:00:00" if in_use else "never"
-    return (
-        "  ARP type: ARPA, ARP Timeout 04:00:00",
-        f"  Last input {last}, output {last}, output hang never",
-        '  Last clearing of "show interface" counters never',
-        "  Input queue: 0/375/0/0 (size/max/drops/flushes); Total output drops: 0",
-        "  Queueing strategy: fifo",
-        "  Output queue: 0/40 (size/max)",
-        "  5 minute input rate 0 bits/sec, 0 packets/sec",
-        "  5 minute output rate 0 bits/sec, 0 packets/sec",
-        f"     {carried.segments_in} packets input, {carried.bytes_in} bytes, 0 no buffer",
-        "     Received 0 broadcasts (0 IP multicasts)",
-        "     0 runts, 0 giants, 0 throttles ",
-        "     0 input errors, 0 CRC, 0 frame, 0 overrun, 0 ignored",
-        "     0 watchdog, 0 multicast, 0 pause input",
-        f"     {carried.segments_out} packets output, {carried.bytes_out} bytes, 0 underruns",
-        "     0 output errors, 0 collisions, 0 interface resets",
-        "     0 unknown protocol drops",
-        "     0 babbles, 0 late collision, 0 deferred",
-        "     0 lost carrier, 0 no carrier, 0 pause output",
-        "     0 output buffer failures, 0 output buffers swapped out",
-    )
+    return section.value("mtu") or "1500"
 
 
 def _ip_detail(device: Device, section: Line) -> str:
-    name = interface_name(section)
     state, protocol = _states(device, section)
-    rows = [f"{name} is {state}, line protocol is {protocol}"]
-    prefixed = _prefixed(section)
+    head = f"{section.interface} is {state}, line protocol is {protocol}\n"
+    prefixed, vrf = _prefixed(section), section.vrf
     if prefixed is None:
-        return f"{rows[0]}\n  Internet protocol processing disabled\n"
-    rows += [
-        f"  Internet address is {prefixed}",
-        "  Broadcast address is 255.255.255.255",
-        "  Address determined by non-volatile memory",
-        f"  MTU is {value_of(section, 'ip mtu') or _mtu(section)} bytes",
-        *_IP_FEATURES,
-    ]
-    vrf = vrf_of(section)
-    at = rows.index("  IP fast switching is enabled")
-    rows[at:at] = [f'  VPN Routing/Forwarding "{vrf}"'] if vrf else []
-    return "".join(f"{row}\n" for row in rows)
+        return f"{head}  Internet protocol processing disabled\n"
+    routing = f'  VPN Routing/Forwarding "{vrf}"\n' if vrf else ""
+    return head + printed("ip interface", prefixed=prefixed, mtu=section.value("ip mtu") or _mtu(section), vrf=routing)
 
-
-_IP_FEATURES = printed_rows("ip interface")
 
 _ROW_CHARS = 31
 
@@ -225,7 +158,9 @@ _ROW_CHARS = 31
 def vlan_brief(vty: Vty, _: Arguments) -> str:
     """`show vlan brief`."""
     blocks = [_vlan_rows(vty, *one) for one in _vlans(vty)]
-    return "".join(f"{row}\n" for row in ("", *_VLAN_HEAD, *(row for rows in blocks for row in rows), *_VLAN_OLD))
+    return "".join(
+        f"{row}\n" for row in ("", *_VLAN_HEAD, *(row for rows in blocks for row in rows), *printed_rows("vlan old"))
+    )
 
 
 def vlan_one(vty: Vty, arguments: Arguments) -> str:
@@ -237,7 +172,6 @@ def vlan_one(vty: Vty, arguments: Arguments) -> str:
 
 
 def _vlans(vty: Vty) -> list[tuple[int, str]]:
-    """Return numbers and names of the VLANs."""
     found = {1: "default"}
     for line in vty.device.running.lines():
         number = line.text.removeprefix("vlan ")
@@ -250,15 +184,14 @@ def _vlans(vty: Vty) -> list[tuple[int, str]]:
 def _vlan_rows(vty: Vty, number: int, name: str) -> list[str]:
     """Return the rows of a VLAN: its ports are those of its access lines, and for VLAN 1 those without one."""
     ports = [
-        short_name(interface_name(section)) for section in switch_ports(vty.device)
-        if (value_of(section, "switchport access vlan") or "1") == str(number)
+        short_name(section.interface) for section in switch_ports(vty.device)
+        if (section.value("switchport access vlan") or "1") == str(number)
     ]  # fmt: skip
     head = f"{number:<4} {name:<32} active    "
     return [f"{'' if at else head:<48}{', '.join(part)}" for at, part in enumerate(_in_rows(ports))]
 
 
 def _in_rows(names: list[str]) -> list[list[str]]:
-    """Put names into rows as wide as the column of ports."""
     rows: list[list[str]] = [[]]
     for name in names:
         if rows[-1] and len(", ".join((*rows[-1], name))) > _ROW_CHARS:
@@ -269,17 +202,17 @@ def _in_rows(names: list[str]) -> list[list[str]]:
 
 def vlan(vty: Vty, arguments: Arguments) -> str:
     """`show vlan`."""
-    return vlan_brief(vty, arguments) + "".join(f"{row}\n" for row in _VLAN_TYPES)
+    return vlan_brief(vty, arguments) + f"{printed('vlan types')}\n"
 
 
 def mac_address_table(vty: Vty, _: Arguments) -> str:
-    """`show mac address-table`: the switch's own addresses; the world behind the cable has no layer 2."""
+    """`show mac address-table`: the switch's own addresses; the world at the end of the cable has no layer 2."""
     rows = ["          Mac Address Table", "-------------------------------------------", "",
             "Vlan    Mac Address       Type        Ports", "----    -----------       --------    -----"]  # fmt: skip
     rows += [f" All    {address}    STATIC      CPU" for address in _OWN_GROUPS]
-    own = [s for s in interface_lines(vty.device.running) if interface_name(s).startswith("Vlan")]
+    own = [s for s in interface_lines(vty.device.running) if s.interface.startswith("Vlan")]
     for section in own:
-        name = interface_name(section)
+        name = section.interface
         rows.append(f"{name[4:]:>4}    {dotted(mac_of(vty.device, section))}    STATIC      {short_name(name)} ")
     count = len(_OWN_GROUPS) + len(own)
     return "".join(f"{row}\n" for row in (*rows, f"Total Mac Addresses for this criterion: {count}"))
@@ -291,29 +224,17 @@ _OWN_GROUPS = ("0100.0ccc.cccc", "0100.0ccc.cccd", "0180.c200.0000")
 
 def spanning_tree(vty: Vty, _: Arguments) -> str:
     """`show spanning-tree`: it is the root, for no other switch is there."""
-    address = dotted(base_mac(vty.device))
-    rows = ["", "VLAN0001", "  Spanning tree enabled protocol rstp", "  Root ID    Priority    32769",
-            f"             Address     {address}", "             This bridge is the root",
-            "             Hello Time   2 sec  Max Age 20 sec  Forward Delay 15 sec", "",
-            "  Bridge ID  Priority    32769  (priority 32768 sys-id-ext 1)", f"             Address     {address}",
-            "             Hello Time   2 sec  Max Age 20 sec  Forward Delay 15 sec", "             Aging Time  300 sec",
-            "", "Interface           Role Sts Cost      Prio.Nbr Type",
-            "------------------- ---- --- --------- -------- --------------------------------"]  # fmt: skip
-    for number, section in enumerate(switch_ports(vty.device), start=1):
-        if is_usable(vty.device, section):
-            rows.append(f"{short_name(interface_name(section)):<19} Desg FWD 4         128.{number:<4} P2p ")
-    return "".join(f"{row}\n" for row in (*rows, "", ""))
+    rows = [
+        f"{short_name(section.interface):<19} Desg FWD 4         128.{number:<4} P2p \n"
+        for number, section in enumerate(switch_ports(vty.device), start=1) if is_usable(vty.device, section)
+    ]  # fmt: skip
+    return printed("spanning tree", address=dotted(base_mac(vty.device))) + "".join(rows) + "\n\n"
 
 
 _VLAN_HEAD = (
     "VLAN Name                             Status    Ports",
     "---- -------------------------------- --------- -------------------------------",
 )
-
-_VLAN_OLD = printed_rows("vlan old")
-
-_VLAN_TYPES = printed_rows("vlan types")
-
 
 _SUMMARY_COLUMNS = ("IHQ", "IQD", "OHQ", "OQD", "RXBS", "RXPS", "TXBS", "TXPS", "TRTL")
 
@@ -329,7 +250,7 @@ def summary(vty: Vty, _: Arguments) -> str:
     ]  # fmt: skip
     for section in interface_lines(vty.device.running):
         mark = "*" if is_usable(vty.device, section) else " "
-        rows.append(f"{mark} {interface_name(section):<23}" + f"{0:>9} " * 9)
+        rows.append(f"{mark} {section.interface:<23}" + f"{0:>9} " * 9)
     return "".join(f"{row}\n" for row in rows)
 
 
@@ -337,9 +258,9 @@ def counters(vty: Vty, arguments: Arguments) -> str:
     """`show interfaces [NAME] counters|stats`: what the device's own connections carried."""
     rows = ["Port                     InOctets    InUcastPkts    InMcastPkts    InBcastPkts"]
     for section in _chosen(vty, arguments):
-        carries = address_of(section) == vty.device.settings.address
+        carries = section.address == vty.device.settings.address
         carried = vty.device.connections.totals() if carries else Totals()
-        name = short_name(interface_name(section))
+        name = short_name(section.interface)
         rows.append(f"{name:<17} {carried.bytes_in:>15} {carried.segments_in:>14} {0:>14} {0:>14}")
     return "".join(f"{row}\n" for row in ("", *rows, ""))
 
@@ -348,9 +269,9 @@ def accounting(vty: Vty, arguments: Arguments) -> str:
     """`show interfaces [NAME] accounting`: what the device's own connections carried, by protocol."""
     rows: list[str] = []
     for section in _chosen(vty, arguments):
-        description = value_of(section, "description")
-        rows.append(f"{interface_name(section)} {description or ''}")
-        if address_of(section) != vty.device.settings.address:
+        description = section.value("description")
+        rows.append(f"{section.interface} {description or ''}")
+        if section.address != vty.device.settings.address:
             rows.append("No traffic sent or received on this interface.")
             continue
         carried = vty.device.connections.totals()
@@ -374,18 +295,12 @@ def vlan_summary(vty: Vty, _: Arguments) -> str:
 def switchport(vty: Vty, arguments: Arguments) -> str:
     """`show interfaces [NAME] switchport`."""
     text = ""
-    chosen = {interface_name(section) for section in _chosen(vty, arguments)}
+    chosen = {section.interface for section in _chosen(vty, arguments)}
     for section in switch_ports(vty.device):
-        if (name := interface_name(section)) not in chosen:
+        if (name := section.interface) not in chosen:
             continue
         state = "static access" if is_usable(vty.device, section) else "down"
-        mode = (value_of(section, "switchport mode") or "dynamic auto").replace("access", "static access")
-        access = value_of(section, "switchport access vlan") or "1"
-        text += (
-            f"Name: {short_name(name)}\nSwitchport: Enabled\nAdministrative Mode: {mode}\nOperational Mode: {state}\n"
-            "Administrative Trunking Encapsulation: dot1q\nNegotiation of Trunking: On\n"
-            f"Access Mode VLAN: {access} (default)\nTrunking Native Mode VLAN: 1 (default)\n"
-            "Administrative Native VLAN tagging: enabled\nVoice VLAN: none\nTrunking VLANs Enabled: ALL\n"
-            "Pruning VLANs Enabled: 2-1001\nCapture Mode Disabled\nCapture VLANs Allowed: ALL\n\n"
-        )
+        mode = (section.value("switchport mode") or "dynamic auto").replace("access", "static access")
+        access = section.value("switchport access vlan") or "1"
+        text += printed("switchport", name=short_name(name), mode=mode, state=state, access=access)
     return text

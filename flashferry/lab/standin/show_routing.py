@@ -1,4 +1,4 @@
-"""`show ip route`, `show ip arp`, `show ip cef` and `show vrf`: what `routing` goes by, as tables."""
+"""`show ip route`, `show ip arp`, `show ip cef`, `show vrf`, and `show tcp` as the kernel knows the connections."""
 
 from __future__ import annotations
 
@@ -6,27 +6,18 @@ import ipaddress
 import time
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.configuration import (
-    address_of,
-    canonical_interface,
-    interface_lines,
-    interface_name,
-    network_of,
-    short_name,
-    vrf_of,
-)
+from flashferry.lab.standin.configuration import canonical_interface, interface_lines, short_name
 from flashferry.lab.standin.device_tcp import parse_kernel_tcp, read_kernel_tcp
 from flashferry.lab.standin.hardware import dotted
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards, static_routes, vrf_names
 from flashferry.lab.standin.show_interfaces import is_usable, mac_of
-from flashferry.lab.standin.texts_data import printed_rows
+from flashferry.lab.standin.texts_data import printed, printed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flashferry.lab.standin.connections import Connection
     from flashferry.lab.standin.device import Device
-    from flashferry.lab.standin.device_tcp import KernelTcp
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
@@ -41,29 +32,21 @@ def route(vty: Vty, _: Arguments) -> str:
 
 def route_to(vty: Vty, arguments: Arguments) -> str:
     """`show ip route A.B.C.D`: the entry with the longest prefix; as genieparser's captures have it."""
-    host = ipaddress.IPv4Address(arguments[0])
-    rows = [row for row in _rows(vty.device, GLOBAL_TABLE) if row[0] != _DEFAULT or not int(host)]
-    fitting = [(network, text) for network, text in rows if host in network]
+    host, table = ipaddress.IPv4Address(arguments[0]), list(_rows(vty.device, GLOBAL_TABLE))
+    fitting = [row for row in table if host in row[0] and (row[0] != _DEFAULT or not int(host))]
     if not fitting:
-        shown = _major(Network(f"{host}/32"))
-        return "% Network not in table\n" if not _is_in_table(vty, shown) else "% Subnet not in table\n"
+        major = _major(Network(f"{host}/32"))
+        is_in_table = any(network.subnet_of(major) for network, _ in table if network != _DEFAULT)
+        return "% Subnet not in table\n" if is_in_table else "% Network not in table\n"
     network, text = max(fitting, key=lambda each: each[0].prefixlen)
     kind, _, rest = text.partition(" ")
     is_static, via = kind.startswith("S"), rest.partition(" via ")[2]
-    known = '"static"' if is_static else '"connected"'
-    name = rest.rpartition(", ")[2]
-    last = f"  * {via}" if via else f"  * directly connected, via {name}"
-    default = ", candidate default path" if network == _DEFAULT else ", supernet" * (network.prefixlen < 8)
-    via_interface = "" if not is_static or via else " (connected)"
-    return (
-        f"Routing entry for {network}{default}\n  Known via {known}, distance {int(is_static)}, metric 0"
-        f"{via_interface or (' (connected, via interface)' if not is_static else '')}\n"
-        f"  Routing Descriptor Blocks:\n{last}\n      Route metric is 0, traffic share count is 1\n"
-    )
-
-
-def _is_in_table(vty: Vty, major: Network) -> bool:
-    return any(network.subnet_of(major) for network, _ in _rows(vty.device, GLOBAL_TABLE) if network != _DEFAULT)
+    return printed(
+        "route entry", network=network, distance=int(is_static), known='"static"' if is_static else '"connected"',
+        default=", candidate default path" if network == _DEFAULT else ", supernet" * (network.prefixlen < 8),
+        how=" (connected, via interface)" if not is_static else "" if via else " (connected)",
+        last=f"  * {via}" if via else f"  * directly connected, via {rest.rpartition(', ')[2]}",
+    )  # fmt: skip
 
 
 def route_by(vty: Vty, _: Arguments) -> str:
@@ -104,17 +87,19 @@ def _table(device: Device, table: str) -> str:
     if defaults:
         via = defaults[0].partition(" via ")[2] or str(_DEFAULT.network_address)
         last = f"Gateway of last resort is {via} to network 0.0.0.0"
-    return "".join(f"{line}\n" for line in (*_CODES, "", last, "", *defaults, *_grouped(others)))
+    return "".join(
+        f"{line}\n" for line in (*printed_rows("ip route codes"), "", last, "", *defaults, *_grouped(others))
+    )
 
 
 def _rows(device: Device, table: str) -> Iterator[tuple[Network, str]]:
     """Return the routes that lead out by an interface that is up."""
     running = device.running
     for section in interface_lines(running):
-        network, address = network_of(section), address_of(section)
-        if network is None or address is None or vrf_of(section) != table or not is_usable(device, section):
+        network, address = section.network, section.address
+        if network is None or address is None or section.vrf != table or not is_usable(device, section):
             continue
-        name = interface_name(section)
+        name = section.interface
         yield network, f"C        {network} is directly connected, {name}"
         if network.prefixlen < 32:
             yield Network(f"{address}/32"), f"L        {address}/32 is directly connected, {name}"
@@ -131,7 +116,6 @@ def _rows(device: Device, table: str) -> Iterator[tuple[Network, str]]:
 
 
 def _grouped(rows: list[tuple[Network, str]]) -> list[str]:
-    """Put the routes of a classful network under its headline."""
     lines: list[str] = []
     majors = sorted({_major(network) for network, _ in rows})
     for major in majors:
@@ -158,7 +142,7 @@ def arp(vty: Vty, _: Arguments) -> str:
     """`show ip arp`: the device's own addresses; it knows no others, for its link has no layer 2."""
     rows = ["Protocol  Address          Age (min)  Hardware Addr   Type   Interface"]
     for section in interface_lines(vty.device.running):
-        address, name = address_of(section), interface_name(section)
+        address, name = section.address, section.interface
         if address is None or name.startswith(("Loopback", "Tunnel")) or not is_usable(vty.device, section):
             continue
         mac = dotted(mac_of(vty.device, section))
@@ -180,7 +164,7 @@ def cef(vty: Vty, _: Arguments) -> str:
         if " via " in text:
             hop = text.partition(" via ")[2]
             section = interface_towards(device.running, GLOBAL_TABLE, hop)
-            name = interface_name(section) if section is not None else ""
+            name = section.interface if section is not None else ""
         found[network] = (hop, name)
         if text.startswith("C") and network.prefixlen < 31:
             for own in (network.network_address, network.broadcast_address):
@@ -204,7 +188,7 @@ def _vrfs(vty: Vty) -> Iterator[tuple[str, str, tuple[str, ...], list[str]]]:
             name,
             rd,
             protocols,
-            [short_name(interface_name(s)) for s in interface_lines(running) if vrf_of(s) == name],
+            [short_name(s.interface) for s in interface_lines(running) if s.vrf == name],
         )
 
 
@@ -245,8 +229,6 @@ def vrf(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in (head, *rows)) if rows else ""
 
 
-_CODES = printed_rows("ip route codes")
-
 _TIMERS = (
     "Retrans", "TimeWait", "AckHold", "SendWnd", "KeepAlive", "GiveUp", "PmtuAger", "DeadWait", "Linger", "ProcessQ",
 )  # fmt: skip
@@ -276,84 +258,26 @@ def tcb(vty: Vty, arguments: Arguments) -> str:
 def statistics(vty: Vty, _: Arguments) -> str:
     """`show tcp statistics`: shape of the Cisco command reference."""
     table = vty.device.connections
-    total, live = table.totals(), len(table.rows())
-    return (
-        f"Rcvd: {total.segments_in} Total, 0 no port\n"
-        "      0 checksum error, 0 bad offset, 0 too short\n"
-        f"      {total.data_segments_in} packets ({total.bytes_in} bytes) in sequence\n"
-        "      0 dup packets (0 bytes)\n"
-        "      0 partially dup packets (0 bytes)\n"
-        f"      {total.out_of_order} out-of-order packets (0 bytes)\n"
-        f"Sent: {total.segments_out} Total, 0 urgent packets\n"
-        f"      {total.data_segments_out} data packets ({total.bytes_out} bytes)\n"
-        f"      {total.retransmitted} data packets retransmitted (0 bytes)\n"
-        f"{table.opened} Connections initiated, {table.opened} connections accepted, "
-        f"{table.opened} connections established\n"
-        f"{table.opened - live} Connections closed (including 0 dropped, 0 embryonic dropped)\n"
-        "0 Total rxmt timeout, 0 connections dropped in rxmt timeout\n"
-        "0 Keepalive timeout, 0 keepalive probe, 0 Connections dropped in keepalive\n"
-    )
+    return printed("tcp statistics", table=table, total=table.totals(), closed=table.opened - len(table.rows()))
 
 
 def _block(vty: Vty, row: Connection) -> str:
+    """Return a connection; the initial sequence numbers are made up, what was carried is added to them."""
     kernel = read_kernel_tcp(row.live) or parse_kernel_tcp(b"")
-    return _head(vty, row) + _sequence(row, kernel) + _times(row, kernel) + _flags(vty, row, kernel) + _carried(kernel)
-
-
-def _head(vty: Vty, row: Connection) -> str:
-    queue = vty.device.running.value("ip tcp queuemax") or "50"
-    timers = "".join(f"{name:<12}{0:8d}{0:11d}             0x0\n" for name in _TIMERS)
-    return (
-        f"Connection state is {row.state}, I/O status: 1, unread input bytes: 0\n"
-        "Connection is ECN Disabled, Mininum incoming TTL 0, Outgoing TTL 255\n"
-        f"Local host: {row.local[0]}, Local port: {row.local[1]}\n"
-        f"Foreign host: {row.foreign[0]}, Foreign port: {row.foreign[1]}\n"
-        f"Connection tableid (VRF): 0\nMaximum output segment queue size: {queue}\n\n"
-        "Enqueued packets for retransmit: 0, input: 0  mis-ordered: 0 (0 bytes)\n\n"
-        f"Event Timers (current time is 0x{int(1000 * time.monotonic()) & 0xFFFFFFFF:X}):\n"
-        f"Timer          Starts    Wakeups            Next\n{timers}\n"
-    )
-
-
-def _sequence(row: Connection, kernel: KernelTcp) -> str:
-    """Sequence numbers and windows: the initial numbers are made up, what was carried is added to them."""
+    running, scales = vty.device.running, row.options.window_scaling
     iss, irs = int(row.tcb[-8:], 16), int(row.tcb[-9:-1], 16)
-    sent, received = ((start + 1 + more) % 2**32 for start, more in ((iss, kernel.bytes_out), (irs, kernel.bytes_in)))
-    scales = (kernel.send_scale, kernel.receive_scale) if row.options.window_scaling else (0, 0)
-    window = min(kernel.receive_window_bytes or row.window_bytes, row.window_bytes)
-    return (
-        f"iss: {iss:10d}  snduna: {sent:10d}  sndnxt: {sent:10d}\nirs: {irs:10d}  rcvnxt: {received:10d}\n\n"
-        f"sndwnd: {kernel.send_window_bytes:6d}  scale: {scales[0]:6d}  maxrcvwnd: {row.window_bytes:6d}\n"
-        f"rcvwnd: {window:6d}  scale: {scales[1]:6d}  delrcvwnd: {row.window_bytes - window:6d}\n\n"
-    )
-
-
-def _times(row: Connection, kernel: KernelTcp) -> str:
-    most_ms = kernel.rtt_ms + 4 * kernel.rtt_variation_ms
-    uptime_ms = int(1000 * (time.monotonic() - row.opened_s))
-    return (
-        f"SRTT: {kernel.rtt_ms} ms, RTTO: {kernel.retransmission_timeout_ms} ms, RTV: {kernel.rtt_variation_ms} ms, "
-        f"KRTT: 0 ms\nminRTT: {kernel.least_rtt_ms} ms, maxRTT: {most_ms} ms, ACK hold: 200 ms\n"
-        f"uptime: {uptime_ms} ms, Sent idletime: {kernel.idle_send_ms} ms, "
-        f"Receive idletime: {kernel.idle_receive_ms} ms\n"
-    )
-
-
-def _flags(vty: Vty, row: Connection, kernel: KernelTcp) -> str:
+    window_bytes = min(kernel.receive_window_bytes or row.window_bytes, row.window_bytes)
     flags = ["nagle"]
-    flags += ["path mtu capable"] if vty.device.running.find("ip tcp path-mtu-discovery") else []
+    flags += ["path mtu capable"] if running.find("ip tcp path-mtu-discovery") else []
     flags += ["SACK option permitted"] if kernel.has_sack and row.options.sack else []
-    flags += ["win-scale"] if kernel.has_scaling and row.options.window_scaling else []
-    status = "passive open, gen tcbs" if row.local[1] == vty.device.settings.port else "active open"
-    return f"Status Flags: {status}\nOption Flags: {', '.join(flags)}\nIP Precedence value : 0\n\n"
-
-
-def _carried(kernel: KernelTcp) -> str:
-    return (
-        f"Datagrams (max data segment is {kernel.segment_bytes} bytes):\n"
-        f"Rcvd: {kernel.segments_in} (out of order: {kernel.out_of_order}), with data: {kernel.data_segments_in}, "
-        f"total data bytes: {kernel.bytes_in}\n"
-        f"Sent: {kernel.segments_out} (retransmit: {kernel.retransmitted}, fastretransmit: 0, partialack: 0, "
-        f"Second Congestion: 0), with data: {kernel.data_segments_out}, total data bytes: {kernel.bytes_out}\n\n"
-        " Packets received in fast path: 0, fast processed: 0, slow path: 0\n"
-    )
+    flags += ["win-scale"] if kernel.has_scaling and scales else []
+    return printed(
+        "tcp connection", row=row, kernel=kernel, queue=running.value("ip tcp queuemax") or "50",
+        timers="".join(f"{name:<12}{0:8d}{0:11d}             0x0\n" for name in _TIMERS),
+        now_ms=int(1000 * time.monotonic()) & 0xFFFFFFFF, uptime_ms=int(1000 * (time.monotonic() - row.opened_s)),
+        iss=iss, sent=(iss + 1 + kernel.bytes_out) % 2**32, irs=irs, received=(irs + 1 + kernel.bytes_in) % 2**32,
+        scales=(kernel.send_scale, kernel.receive_scale) if scales else (0, 0),
+        window_bytes=window_bytes, left_bytes=row.window_bytes - window_bytes,
+        most_ms=kernel.rtt_ms + 4 * kernel.rtt_variation_ms, flags=", ".join(flags),
+        status="passive open, gen tcbs" if row.local[1] == vty.device.settings.port else "active open",
+    )  # fmt: skip

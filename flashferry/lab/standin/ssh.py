@@ -90,7 +90,11 @@ class DeviceFiles(asyncssh.SFTPServer):
 
         Raises SFTPError: the server is off, the user may not, or there is no such file system.
         """
-        self._check()
+        running = self._device.running
+        if running.find("ip scp server enable") is None:
+            raise asyncssh.SFTPPermissionDenied("Administratively disabled.")
+        if login_level(running, self._user, int(self._own_channel.get_extra_info("vty", 0))) < 15:
+            raise asyncssh.SFTPPermissionDenied("Privilege denied.")
         prefix, colon, name = path.decode("latin-1").lstrip("/").partition(":")
         flash = self._device.file_system(prefix) if colon else self._device.flash
         if flash is None:
@@ -151,13 +155,6 @@ class DeviceFiles(asyncssh.SFTPServer):
         if self._own_channel.is_closing():
             raise asyncssh.SFTPConnectionLost("the session is gone")
 
-    def _check(self) -> None:
-        running = self._device.running
-        if running.find("ip scp server enable") is None:
-            raise asyncssh.SFTPPermissionDenied("Administratively disabled.")
-        if login_level(running, self._user, int(self._own_channel.get_extra_info("vty", 0))) < 15:
-            raise asyncssh.SFTPPermissionDenied("Privilege denied.")
-
 
 _RETRY_S = 0.05
 
@@ -165,13 +162,8 @@ _RETRY_S = 0.05
 class Listener:
     """Opens and closes the port of a device.
 
-    With all vty lines in use IOS refuses the connection itself (RST to the SYN), so the port is closed, not
-    answered and dropped.
-
-    Args:
-        device: Whose port.
-        key: The host key.
-        open_port: Starts to listen, with a host key, on a socket that is bound.
+    With all vty lines in use IOS refuses the connection itself (RST to the SYN), so the port is closed, not answered
+    and dropped. `open_port` listens with a host key on a socket that is bound.
     """
 
     def __init__(
@@ -247,7 +239,6 @@ class Listener:
         self._follow()
 
     def _follow(self) -> None:
-        """Open or close the port as it should be."""
         if not self._is_requested:
             self.close()
         elif self._acceptor is None:
@@ -264,7 +255,7 @@ class Listener:
             self._keep(acceptor, port)
 
     def _keep(self, acceptor: asyncssh.SSHAcceptor, port: socket.socket) -> None:
-        """Keep a port that has opened, unless it is not wanted any more."""
+        """Keep a port that has opened, unless it is not needed any more."""
         if self._is_requested and self._acceptor is None:
             self._acceptor, self._port = acceptor, port
             self.follow_window()
@@ -272,7 +263,6 @@ class Listener:
             acceptor.close()
 
     def _bound(self) -> socket.socket:
-        """Return a socket for the port."""
         port = socket.socket()
         port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         device_tcp.before_connect(port, self._tcp)

@@ -73,15 +73,10 @@ _META = {0x62: "word left", 0x66: "word right", 0x64: "kill next word"}
 
 
 class LineEditor:
-    """Collects one line.
+    """Collects one line of at most `longest` characters, `columns` wide on the screen (0: no limit).
 
-    Args:
-        echo: Whether what is typed is shown.
-        longest: Most characters of a line.
-        start: What the line holds already (after help was shown).
-        takes_help: Whether a question mark asks for help, and Tab for the rest of a word, instead of being typed.
-        history: The lines that the cursor keys bring back.
-        columns: Width for the line; 0 for no limit.
+    With `takes_help` a question mark asks for help, and Tab for the rest of a word, instead of being typed. `start` is
+    what the line holds already, `history` what the cursor keys recall.
     """
 
     def __init__(

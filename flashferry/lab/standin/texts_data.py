@@ -16,9 +16,10 @@ def _read(name: str) -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def printed(name: str) -> str:
-    """Return a text of outputs."""
-    return str(_read("printed")[name])
+def printed(name: str, /, **values: object) -> str:
+    """Return a text of outputs, filled in where there are values."""
+    text = str(_read("printed")[name])
+    return text.format(**values) if values else text
 
 
 def printed_rows(name: str) -> tuple[str, ...]:
@@ -27,12 +28,7 @@ def printed_rows(name: str) -> tuple[str, ...]:
 
 
 def help_lines(words: Sequence[str], after: str) -> str:
-    """Return the words that may follow, a line each: two blanks, the word, and what it is about.
-
-    Args:
-        words: The words and forms of values.
-        after: The word before them, which says what a value is.
-    """
+    """Return the words that may follow a word, a line each: two blanks, the word, and what it is about."""
     width = max(len(word) for word in words) + 2
     return "".join(f"  {word:<{width}}{_text(word, after)}".rstrip() + "\n" for word in words)
 
@@ -40,8 +36,4 @@ def help_lines(words: Sequence[str], after: str) -> str:
 def _text(word: str, after: str) -> str:
     texts = _read("help")
     of_word = str(texts["words"].get(word, ""))
-    return str(texts["values"].get(after, of_word)) if _is_value(word) else of_word
-
-
-def _is_value(word: str) -> bool:
-    return word[0] == "<" or word[0].isupper()
+    return str(texts["values"].get(after, of_word)) if (word[0] == "<" or word[0].isupper()) else of_word

@@ -59,7 +59,7 @@ class TftpTransfer:
         return channel
 
     def _ask(self, channel: socket.socket, packet: bytes, requested: int, block: int, verb: str) -> bytes:
-        """Send a packet until what is wanted comes back; return what stands behind its header."""
+        """Send a packet until what is expected comes back; return what stands after its header."""
         for _ in range(_TRIES):
             self._send(channel, packet)
             until_s = time.monotonic() + self.request.reply_timeout_s / _TRIES
@@ -109,9 +109,7 @@ class TftpPull(TftpTransfer):
     def run(self, hooks: PullHooks) -> PullResult:
         """Fetch the file.
 
-        Raises:
-            CopyError: It failed; the words are those the device prints.
-            AbortedError: `abort` was called.
+        Raises CopyError: it failed; the words are those the device prints; AbortedError: `abort` was called.
         """
         try:
             with self._open() as channel:
@@ -169,11 +167,7 @@ _FILE_LINE = re.compile(r"tftp-server (?P<system>[\w-]+):/?(?P<name>\S+)(?: alia
 
 
 class TftpServer:
-    """The server of one device; it listens as long as its running configuration has a line for it.
-
-    Attributes:
-        loop: The loop that the device's sessions live in, once it is known.
-    """
+    """The server of one device; it listens as long as its running configuration has a line for it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -225,8 +219,6 @@ class TftpServer:
 
 
 class _Serving:
-    """One transfer, in a thread of its own."""
-
     def __init__(self, device: Device, peer: tuple[str, int], request: bytes, stop: threading.Event) -> None:
         self._device, self._peer, self._stop = device, peer, stop
         words = [word.decode("latin-1") for word in request.split(b"\0")]

@@ -58,18 +58,14 @@ def validity_of(der: bytes) -> Validity:
 
 
 def trustpoint_lines(name: str, pem: str) -> tuple[str, ...]:
-    """Return the configuration lines of a trustpoint, as they would stand in a configuration.
+    """Return the configuration lines of a trustpoint for an authority's certificate.
 
-    Args:
-        name: The trustpoint's name.
-        pem: The authority's certificate.
-
-    Raises LabError: the name or the certificate is none.
+    Raises LabError: either is invalid.
     """
     from cryptography import x509
 
     if not _NAME.fullmatch(name):
-        raise LabError(f"trustpoint {name!r}: expected letters, digits, dots and hyphens behind one of the first two.")
+        raise LabError(f"trustpoint {name!r}: expected letters, digits, dots and hyphens after one of the first two.")
     try:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         serial = x509.load_der_x509_certificate(der).serial_number

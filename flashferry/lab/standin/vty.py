@@ -1,4 +1,4 @@
-"""The output filters behind a pipe: include, exclude, begin, section, count (IOS "Show Command Output Filtering")."""
+"""A session on a vty line, and the output filters after a pipe (IOS "Show Command Output Filtering")."""
 
 from __future__ import annotations
 
@@ -68,25 +68,19 @@ def filter_text(text: str, specification: str) -> str:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    kept = _FILTERS[candidates[0]](lines, pattern)
+    fitting = [line for line in lines if pattern.search(line)]
+    match candidates[0]:
+        case "begin":
+            kept = lines[lines.index(fitting[0]) :] if fitting else []
+        case "count":
+            kept = [f"Number of lines which match regexp = {len(fitting)}"]
+        case "exclude":
+            kept = [line for line in lines if not pattern.search(line)]
+        case "section":
+            kept = _section(lines, pattern)
+        case _:
+            kept = fitting
     return "".join(f"{line}\n" for line in kept)
-
-
-def _begin(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
-    first = next((i for i, line in enumerate(lines) if pattern.search(line)), len(lines))
-    return lines[first:]
-
-
-def _count(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
-    return [f"Number of lines which match regexp = {len(_include(lines, pattern))}"]
-
-
-def _exclude(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
-    return [line for line in lines if not pattern.search(line)]
-
-
-def _include(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
-    return [line for line in lines if pattern.search(line)]
 
 
 def _section(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
@@ -104,14 +98,6 @@ def _section(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
     return kept
 
 
-_FILTERS: dict[str, Callable[[list[str], re.Pattern[str]], list[str]]] = {
-    "begin": _begin,
-    "count": _count,
-    "exclude": _exclude,
-    "include": _include,
-    "section": _section,
-}
-
 _SYSLOG_DELAY_S = 0.02
 _NOTED_COMMANDS = ("reload", "install", "write")
 """First words of commands that restart, install or save: the lab counts how often a device was given them."""
@@ -128,16 +114,9 @@ class Command:
 
 
 class Vty:
-    """A session on a vty line.
+    """A session on a vty line, with the exec commands of user and privileged mode.
 
-    Args:
-        device: The device it is on.
-        terminal: The user's end.
-        number: The vty line.
-        user: Who logged in.
-        peer: The address they come from.
-        trees: The exec commands of user and privileged mode.
-        rows: Height of the user's window, 0 when it is not known.
+    `rows` is 0 for an unknown height.
     """
 
     def __init__(
@@ -216,7 +195,7 @@ class Vty:
         self.terminal.write("\n" + (banners.rstrip("\n") if self.device.faults.glued_banner else banners))
 
     def _on_syslog(self, line: str) -> None:
-        """Show a syslog line; it comes behind the prompt that follows, and no new prompt is drawn (public logs)."""
+        """Show a syslog line; it comes after the prompt that follows, and no new prompt is drawn (public logs)."""
         asyncio.get_running_loop().call_later(_SYSLOG_DELAY_S, self.terminal.write, f"\n{line}\n")
 
     async def _take(self, line: str, ended: Ended) -> str:
@@ -247,13 +226,16 @@ class Vty:
 
     def _completed(self, line: str) -> str:
         """Return a line with its last word written out, where it is short for one keyword alone."""
+        head, part, fitting = self._fitting(line)
+        return f"{head} {fitting[0]} ".lstrip() if len(fitting) == 1 and part else line
+
+    def _fitting(self, line: str) -> tuple[str, str, list[str]]:
+        """Return a line without its last word, that word, and what it may be short for."""
         head, _, part = line.rpartition(" ")
         place = self._place(head)
-        fitting = [word for word in (place.helps() if place else ()) if word.startswith(part.lower()) and part]
-        return f"{head} {fitting[0]} ".lstrip() if len(fitting) == 1 else line
+        return head, part, [word for word in (place.helps() if place else ()) if word.startswith(part.lower())]
 
     def _place(self, head: str) -> Node[Any] | None:
-        """Return the place in the present tree that the words of a line lead to."""
         if self._session is None:
             return walk(self._trees[self.privilege > 1], head)
         if head.lower().split()[:1] == ["do"]:
@@ -390,9 +372,7 @@ class Vty:
 
     def _help(self, line: str) -> None:
         """Answer a question mark: the words that may follow."""
-        head, _, part = line.rpartition(" ")
-        place = self._place(head)
-        fitting = [word for word in (place.helps() if place is not None else ()) if word.startswith(part.lower())]
+        head, part, fitting = self._fitting(line)
         if part and fitting:
             self.terminal.write("  ".join(fitting) + "\n\n")
         elif fitting:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.standin.verify import sign
+from flashferry.lab.standin.files import sign
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.patience import until
 

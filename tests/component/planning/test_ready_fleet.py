@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.ready import measure
 from flashferry.cli import main as cli
-from flashferry.lab.standin.verify import sign
+from flashferry.lab.standin.files import sign
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
 from flashferry.store.journal import Journal

@@ -77,9 +77,8 @@ def test_any_name_stays_in_the_folder(flash: Flash) -> None:
 
 def test_a_flipped_byte_is_one_byte(flash: Flash) -> None:
     """The fault spoils the middle and nothing else."""
-    writer = _writer(flash, "a.bin")
+    writer = FlashWriter(flash, "a.bin", Pace(1e12, threading.Event()), flips_byte=True)
     writer.write(bytes(100))
-    writer.flip_byte()
     writer.close()
     assert flash.find("a.bin").path.read_bytes() == bytes(50) + b"\xff" + bytes(49)
 

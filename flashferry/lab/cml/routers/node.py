@@ -23,7 +23,7 @@ from flashferry.lab.cml.runtime import BootTimes, Condition, LabPlan, NodePlan, 
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import DirectionProfile, LinkProfile
 from flashferry.lab.standin.config_session import ConfigSession
-from flashferry.lab.standin.configuration import address_of, interface_lines, interface_name, is_shut
+from flashferry.lab.standin.configuration import interface_lines
 from flashferry.lab.standin.device import Device, DeviceSettings
 from flashferry.lab.standin.hardware import software_lines
 from flashferry.lab.standin.platform import load_platform
@@ -150,11 +150,11 @@ class _Reader:
                 self._take(line)
         sections = interface_lines(self._device.running)
         addresses = {
-            interface_name(each): address_of(each) or ""
+            each.interface: each.address or ""
             for each in sections
-            if not is_shut(each) and address_of(each) not in {None, _NO_ADDRESS}
+            if not each.is_shut and each.address not in {None, _NO_ADDRESS}
         }
-        without = [interface_name(each) for each in sections if address_of(each) == _NO_ADDRESS]
+        without = [each.interface for each in sections if each.address == _NO_ADDRESS]
         return Day0(
             hostname=self._device.hostname,
             lines=tuple(self._lines),

@@ -14,7 +14,7 @@ import re
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import device_tcp
 from flashferry.lab.standin.flash import NoSpaceError, Pace
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.ftp_client import PullHooks, Sink, TransferRequest
 
 OK = b"\0"
@@ -53,19 +54,6 @@ class ScpHeader:
     name: str
 
 
-class SinkEvents(Protocol):
-    """What the sink reports and asks; all are called from `ScpSink.feed`."""
-
-    def begin(self, header: ScpHeader) -> None:
-        """Make ready for the file; raise to refuse it."""
-
-    def write(self, chunk: bytes) -> None:
-        """Take a piece of it."""
-
-    def end(self) -> bytes:
-        """Finish the file and return the last answer: `OK`, or `refusal` with a text."""
-
-
 def refusal(text: str) -> bytes:
     """Return the answer of a sink that does not take a file, or has lost it."""
     return b"\1" + text.encode() + b"\n"
@@ -74,7 +62,7 @@ def refusal(text: str) -> bytes:
 class ScpSink:
     """Takes one file: `answer` sends bytes to the source, `events` receives what comes."""
 
-    def __init__(self, answer: Callable[[bytes], None], events: SinkEvents) -> None:
+    def __init__(self, answer: Callable[[bytes], None], events: IncomingFile) -> None:
         self._answer = answer
         self._events = events
         self._line = b""
@@ -92,9 +80,7 @@ class ScpSink:
     def feed(self, data: bytes) -> None:
         """Take what came.
 
-        Raises:
-            ScpProtocolError: It is not SCP.
-            ScpRemoteError: The source has an error of its own.
+        Raises ScpProtocolError: it is not SCP; ScpRemoteError: the source has an error of its own.
         """
         while data:
             if self._left is None:
@@ -130,7 +116,7 @@ class ScpSink:
         return rest
 
     def _status(self, data: bytes) -> bytes:
-        """Take the byte behind the file: zero says that all of it was read at the source."""
+        """Take the byte after the file: zero says that all of it was read at the source."""
         if data[:1] != OK:
             raise ScpRemoteError(data[1:].decode("latin-1").strip(), is_late=True)
         self._left = None
@@ -142,28 +128,16 @@ class ScpSink:
 NO_SPACE = "No space left on device"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SshFaults:
-    """What goes wrong in a copy over SSH: the faults of `flashferry.lab.standin.faults` that begin with ``ssh_``."""
-
-    channel_ends_after_bytes: int | None = None
-    rekey_after_bytes: int | None = None
-    breaks_on_rekey: bool = False
-    bulk_mode_breaks_after_bytes: int | None = None
-    sink_error: str | None = None
-    crypto_bytes_per_s: float | None = None
-
-
 class SinkRefusedError(Exception):
     """The sink said at the end that it does not have the file, though all of it came."""
 
 
 class IncomingFile:
-    """One file of a copy; implements `SinkEvents`, ends by `stop`."""
+    """One file of a copy, as the sink or the reader gets it; ends by `stop`."""
 
     def __init__(
         self, request: TransferRequest, hooks: PullHooks, announce: Callable[[str], None], stop: threading.Event,
-        faults: SshFaults,
+        faults: Faults,
     ) -> None:  # fmt: skip
         self._request = request
         self._hooks = hooks
@@ -184,13 +158,13 @@ class IncomingFile:
 
     def comes_by(self, connection: socket.socket, crypto_bytes_per_s: float | None) -> None:
         """Say by which connection it comes, and how fast the device decrypts it; None for at once."""
-        speed = self._faults.crypto_bytes_per_s or crypto_bytes_per_s
+        speed = self._faults.ssh_crypto_bytes_per_s or crypto_bytes_per_s
         self._socket = connection
         self._pace = Pace(speed, self._stop) if speed else None
         self.came_s = time.monotonic()
 
     def begin(self, header: ScpHeader) -> None:
-        """Ask, announce, open."""
+        """Ask, announce, open; raises what refuses the file."""
         if not self._hooks.may_begin():
             raise AbortedError
         self._announce(header.line)
@@ -217,22 +191,22 @@ class IncomingFile:
         self.came_s = time.monotonic()
         if self._stop.is_set():
             raise AbortedError
-        if _crosses(self._faults.rekey_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_rekey_after_bytes, before_bytes, self.size_bytes):
             self.on_rekey()
-        if _crosses(self._faults.channel_ends_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_channel_ends_after_bytes, before_bytes, self.size_bytes):
             self.on_channel_end()
-        if _crosses(self._faults.bulk_mode_breaks_after_bytes, before_bytes, self.size_bytes):
+        if _crosses(self._faults.ssh_bulk_mode_breaks_after_bytes, before_bytes, self.size_bytes):
             self.on_break()
 
     def end(self) -> bytes:
-        """Close the file; the answer says whether it is there."""
+        """Close the file; return the last answer: `OK`, or `refusal` with a text."""
         self.close()
         self.finished_s = time.monotonic()
-        if self._faults.sink_error is not None and self._lost is None:
-            is_space = "space" in self._faults.sink_error
-            self._lost = NoSpaceError() if is_space else SinkRefusedError(self._faults.sink_error)
+        if self._faults.ssh_sink_error is not None and self._lost is None:
+            is_space = "space" in self._faults.ssh_sink_error
+            self._lost = NoSpaceError() if is_space else SinkRefusedError(self._faults.ssh_sink_error)
         self.on_end()
-        return OK if self._lost is None else refusal(self._faults.sink_error or NO_SPACE)
+        return OK if self._lost is None else refusal(self._faults.ssh_sink_error or NO_SPACE)
 
     def close(self) -> None:
         """Close the file, whatever became of it."""
@@ -243,9 +217,7 @@ class IncomingFile:
     def check(self) -> None:
         """Raise what the last answer was about.
 
-        Raises:
-            NoSpaceError: It did not fit.
-            SinkRefusedError: It was lost for another reason.
+        Raises NoSpaceError: it did not fit; SinkRefusedError: it was lost for another reason.
         """
         if self._lost is not None:
             raise self._lost
@@ -270,7 +242,7 @@ class SftpReader:
     """Fetches one file with so many `requests` of `read_bytes` under way; `events.end` is called at its end."""
 
     def __init__(
-        self, path: str, answer: Callable[[bytes], None], events: SinkEvents, *, requests: int, read_bytes: int
+        self, path: str, answer: Callable[[bytes], None], events: IncomingFile, *, requests: int, read_bytes: int
     ) -> None:  # fmt: skip
         self._path = path
         self._answer = answer
@@ -298,9 +270,7 @@ class SftpReader:
     def feed(self, data: bytes) -> None:
         """Take what came.
 
-        Raises:
-            ScpProtocolError: It is not SFTP.
-            ScpRemoteError: The server has an error of its own.
+        Raises ScpProtocolError: it is not SFTP; ScpRemoteError: the server has an error of its own.
         """
         self._held += data
         while len(self._held) >= 4:

@@ -13,8 +13,8 @@ such a window lets out, and carries 0.071, 0.44, 0.77 and 2.54.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from flashferry.lab.errors import LabError, Table, read_table
 
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_due(refill: Refill, *, used_bytes: int, window_bytes: int, packet_bytes: int) -> bool:
-    """Return whether a receiver that has used up so much of its window opens it again.
-
-    Args:
-        refill: Its rule.
-        used_bytes: What has come and was consumed since the last refill.
-        window_bytes: The window when it is open.
-        packet_bytes: Largest SSH packet.
-    """
+    """Return whether a receiver that has consumed so much since its last refill opens its window again."""
     if not used_bytes:
         return False
     if refill == "packet":
@@ -56,13 +49,8 @@ def rate_bytes_per_s(
 ) -> float:  # fmt: skip
     """Return what the channel carries at most, in bytes of payload per second.
 
-    Args:
-        refill: The receiver's rule.
-        window_bytes: The channel's receive window.
-        packet_bytes: Largest SSH packet that the receiver takes.
-        rtt_s: Round trip, > 0.
-        link_bytes_per_s: What the path carries without a window.
-        sent_bytes: What the sender puts into a packet; None for the largest.
+    The sender puts `sent_bytes` into a packet, None for the largest; without a window the path carries
+    `link_bytes_per_s`.
     """
     each = refill_bytes(refill, window_bytes=window_bytes, packet_bytes=packet_bytes, sent_bytes=sent_bytes)
     count = window_bytes // each
@@ -85,12 +73,9 @@ class SshManner:
         packet_bytes: Largest SSH packet that it takes; no larger than the window.
         refill: When it opens the window again: once half of it is used up; once three packets are (OpenSSH, where that
             is earlier); after each packet.
-        kex: Its key exchanges, in the order of its KEXINIT.
-        encryption: Its ciphers.
         host_keys: Signatures of a host key that it takes.
         host_key_policy: What it does about a host key without a `stricthostkeycheck` line: ``any`` takes every key,
             ``accept-new`` keeps to the first, ``ask`` asks before it takes a first one.
-        password_prompts: How often it asks for a password.
         sftp_requests: How many reads of a packet each it has under way; assumed of every release.
         crypto_bytes_per_s: How fast it decrypts, by cipher; a model, and assumed where its file does not say otherwise.
     """
@@ -112,8 +97,6 @@ class SshFigures(SshManner):
     """The SSH client of a release.
 
     Attributes:
-        name: Name of the data file.
-        default_window_bytes: Receive window of a channel without `ip ssh window-size` and `ip ssh bulk-mode`.
         bulk_window_bytes: What `ip ssh bulk-mode` without a number means.
         unknown_lines: Configuration commands that the release does not know, by their first words.
     """
@@ -170,17 +153,12 @@ _FULL_NAMES = {
         "hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com",
     )
 }  # fmt: skip
-"""IOS takes and shows some of them without what stands behind the @."""
+"""IOS takes and shows some of them without what stands after the @."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSettings(SshManner):
-    """How a copy over SSH goes about it.
-
-    Attributes:
-        window_bytes: Receive window of its channel.
-        is_strict: `ip ssh stricthostkeycheck`: a key that is not known is refused.
-    """
+    """How a copy over SSH goes about it; where `is_strict`, a key that is not known is refused."""
 
     window_bytes: int
     is_strict: bool
@@ -189,31 +167,19 @@ class SshSettings(SshManner):
 def ssh_settings(
     configuration: Configuration, figures: SshFigures, *, crypto: Mapping[str, float] | None = None
 ) -> SshSettings:  # fmt: skip
-    """Read the `ip ssh` lines.
+    """Read the `ip ssh` lines; `crypto` are speeds of the platform that differ from those of its release.
 
     `ip ssh bulk-mode` counts before `ip ssh window-size`; which of two lines counts is not documented.
-
-    Args:
-        configuration: The running configuration.
-        figures: What holds without lines.
-        crypto: Speeds of the platform that differ from those of its release.
     """
     window_bytes = channel_window_bytes(configuration, figures)
     strict = configuration.value("ip ssh stricthostkeycheck")
-    return SshSettings(
-        window_bytes=window_bytes,
-        packet_bytes=min(figures.packet_bytes, window_bytes),
-        refill=figures.refill,
-        kex=_listed(configuration, "kex", figures.kex),
-        encryption=_listed(configuration, "encryption", figures.encryption),
-        mac=_listed(configuration, "mac", figures.mac),
-        host_keys=figures.host_keys,
-        host_key_policy="accept-new" if strict == "accept-new" else figures.host_key_policy,
-        is_strict=strict == "",
-        password_prompts=figures.password_prompts,
-        sftp_requests=figures.sftp_requests,
-        crypto_bytes_per_s={**figures.crypto_bytes_per_s, **(crypto or {})},
-    )
+    manner: dict[str, Any] = {each.name: getattr(figures, each.name) for each in fields(SshManner)}
+    manner |= {kind: _listed(configuration, kind, manner[kind]) for kind in ("kex", "encryption", "mac")}
+    manner["packet_bytes"] = min(figures.packet_bytes, window_bytes)
+    manner["crypto_bytes_per_s"] = {**figures.crypto_bytes_per_s, **(crypto or {})}
+    if strict == "accept-new":
+        manner["host_key_policy"] = "accept-new"
+    return SshSettings(window_bytes=window_bytes, is_strict=strict == "", **manner)
 
 
 def channel_window_bytes(configuration: Configuration, figures: SshFigures) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.standin.verify import sign
+from flashferry.lab.standin.files import sign
 from tasks.file_system import read_listing
 from templates.config_sections import missing_of_whole
 

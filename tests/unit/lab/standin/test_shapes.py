@@ -15,9 +15,9 @@ import pytest
 
 from flashferry.lab.errors import data_names
 from flashferry.lab.standin.commands import build_trees
+from flashferry.lab.standin.files import sign
 from flashferry.lab.standin.grammar import Node
 from flashferry.lab.standin.platform import load_platform
-from flashferry.lab.standin.verify import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (

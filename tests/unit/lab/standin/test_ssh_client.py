@@ -18,7 +18,7 @@ from flashferry.lab.standin.ssh_client.incoming import (
     ScpSink,
     SftpReader,
 )
-from flashferry.lab.standin.ssh_client.login import KnownHosts, judge, no_match
+from flashferry.lab.standin.ssh_client.pull import KnownHosts, judge, no_match
 from flashferry.lab.standin.ssh_client.settings import (
     is_due,
     load_figures,

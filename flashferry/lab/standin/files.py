@@ -1,26 +1,53 @@
-"""`dir`, `show file systems`, `more`, `delete`, `mkdir`, `rmdir` and `rename`."""
+"""`dir`, `show file systems`, `more`, `delete`, `mkdir`, `rmdir`, `rename`; signed images, and `verify` of them.
+
+No stand-in can check Cisco's signatures. In their place a file counts as a signed image when it ends with a mark and
+the SHA-1 of all that is before it; `sign` makes one. The lines are those of a capture of IE9300 17.9.2 (genielibs), and
+for IOS those of Cisco's documentation of `verify`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
+from flashferry.lab.standin.connections import stoppable
+from flashferry.lab.standin.flash import FileEntry, Pace
+from flashferry.lab.standin.texts_data import printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.flash import FileEntry, Flash
     from flashferry.lab.standin.platform import FlashFigures, Platform
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
+
 _COLUMNS = 80
+
+RUNNING = "system:running-config"
+
+STARTUP = "nvram:startup-config"
 
 
 def split_file(text: str) -> tuple[str, str]:
     """Split ``flash:/x`` into the prefix and the name without its leading slash."""
     prefix, _, name = text.partition(":")
     return prefix.lower(), name.lstrip("/")
+
+
+def find_file(vty: Vty, text: str) -> FileEntry | None:
+    """Return a file by its whole name, or None."""
+    prefix, name = split_file(text)
+    flash = vty.device.file_system(prefix)
+    return flash.find(name) if flash is not None else None
 
 
 def shown_name(flash: Flash | None, text: str) -> str:
@@ -172,8 +199,7 @@ def content(vty: Vty, text: str) -> bytes | None:
         return vty.device.running_text().encode("latin-1", "replace")
     if (prefix, name) == ("nvram", "startup-config"):
         return vty.device.startup_text.encode("latin-1", "replace")
-    flash = vty.device.file_system(prefix)
-    entry = flash.find(name) if flash is not None else None
+    entry = find_file(vty, text)
     return entry.path.read_bytes()[: 2**24] if entry is not None else None
 
 
@@ -188,23 +214,13 @@ def more(vty: Vty, arguments: Arguments) -> str:
 
 
 async def delete(vty: Vty, arguments: Arguments) -> None:
-    """`delete FS:file`: two questions; `file prompt quiet` asks none."""
+    """`delete FS:file`: two questions; `/force` and `file prompt quiet` ask none."""
     prefix, name = split_file(arguments[0])
-    if vty.device.running.value("file prompt") == "quiet":
-        _delete(vty, prefix, name)
-        return
-    name = await vty.terminal.ask(f"Delete filename [{name}]? ", name)
-    prefix = vty.device.faults.delete_asks_about or prefix
-    if await vty.terminal.confirm(f"Delete {prefix}:/{name}? "):
-        _delete(vty, prefix, name)
-
-
-async def delete_forced(vty: Vty, arguments: Arguments) -> None:
-    """`delete /force FS:file`: no question."""
-    _delete(vty, *split_file(arguments[0]))
-
-
-def _delete(vty: Vty, prefix: str, name: str) -> None:
+    if "/force" not in vty.words and vty.device.running.value("file prompt") != "quiet":
+        name = await vty.terminal.ask(f"Delete filename [{name}]? ", name)
+        prefix = vty.device.faults.delete_asks_about or prefix
+        if not await vty.terminal.confirm(f"Delete {prefix}:/{name}? "):
+            return
     flash = vty.device.file_system(prefix)
     if flash is not None and flash.find(name) is not None:
         flash.delete(name)
@@ -255,3 +271,152 @@ async def rename(vty: Vty, arguments: Arguments) -> None:
         vty.terminal.write(f"%Error renaming {shown_name(flash, arguments[0])} (File exists)\n")
     else:
         flash.rename(old, new)
+
+
+_MARK = b"\nstand-in image, SHA-1 of the above: "
+
+_TRAILER_BYTES = len(_MARK) + 40
+
+
+def sign(content: bytes) -> bytes:
+    """Return content as a stand-in takes it for a genuine image."""
+    return content + _MARK + hashlib.sha1(content, usedforsecurity=False).hexdigest().encode("ascii")
+
+
+def embedded_signature(path: Path) -> tuple[str | None, int]:
+    """Return the digest that a file ends with, None where it has none, and how many bytes it is of."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TRAILER_BYTES))
+        trailer = file.read()
+    if not trailer.startswith(_MARK):
+        return None, size
+    return trailer[len(_MARK) :].decode("latin-1"), size - _TRAILER_BYTES
+
+
+def signed_xe(shown: str, digests: tuple[str, ...]) -> str:
+    """Return what IOS-XE prints after the dots of a good image; digests are SHA-1, MD5 and SHA-512."""
+    sha1, _, sha512 = digests
+    blanks = " " * 22
+    rows = [sha512[at : at + 32] for at in range(0, 128, 32)]
+    return (
+        f"\nEmbedded Hash   SHA1 : {sha1.upper()}\nComputed Hash   SHA1 : {sha1.upper()}\n"
+        "Starting image verification\nHash Computation:    100%Done!\n"
+        f"Computed Hash   SHA2: {rows[0]}\n" + "".join(f"{blanks}{row}\n" for row in rows[1:]) + f"{blanks}\n"
+        f"Digital signature successfully verified in file {shown}\n\nSignature Verified\n"
+    )
+
+
+_DOT_BYTES = 65536
+
+_PLAIN_DOT_BYTES = 4096
+
+_CHUNK_BYTES = 16 * _DOT_BYTES
+
+
+async def verify_digest(vty: Vty, arguments: Arguments) -> None:
+    """`verify /md5|/sha512 FS:file [digest]`."""
+    algorithm = vty.words[1].removeprefix("/")
+    flash, entry, shown = _find(vty, arguments[0])
+    if entry is not None and flash is not None:
+        digests = await _hash(vty, flash, entry, (algorithm,), _DOT_BYTES)
+        if digests is not None:
+            vty.terminal.write(f"Done!\n{_verdict(algorithm, shown, digests[0], arguments[1:])}\n\n")
+    elif arguments[0].lower() in {"system:/running-config", "system:running-config"}:  # like a file (capture)
+        running = vty.device.running_text().encode("latin-1", "replace")
+        digest = hashlib.new(algorithm, running, usedforsecurity=False).hexdigest()
+        vty.terminal.write(f".Done!\n{_verdict(algorithm, arguments[0], digest, arguments[1:])}\n\n")
+    else:
+        vty.terminal.write(f"%Error computing {algorithm.upper()} hash {shown} (No such file or directory)\n")
+
+
+async def verify_plain(vty: Vty, arguments: Arguments) -> None:
+    """`verify FS:file`: the signature inside an image; a file that is no image has none."""
+    flash, entry, shown = _find(vty, arguments[0])
+    if entry is None or flash is None:
+        vty.terminal.write(f"%Error verifying {shown} (No such file or directory)\n")
+    elif await _check_signature(vty, flash, entry, shown) is False:
+        vty.terminal.write("\n")
+
+
+async def verify_copied(vty: Vty, flash: Flash, name: str) -> None:
+    """Verify what a copy has brought, and delete it where its signature is not good (capture of IE3x00)."""
+    entry = flash.find(name)
+    shown = f"{flash.prefix}/{name}"
+    if entry is not None and await _check_signature(vty, flash, entry, shown) is False:
+        vty.terminal.write(aborted_copy(shown, was_there=True).partition("\n")[2])
+        flash.delete(name)
+
+
+def aborted_copy(shown: str, *, was_there: bool) -> str:
+    """Return what stands after a copy whose file has no good signature."""
+    lines = [f"%ERROR: Not able to process Signature in {shown}.", "%ERROR: Aborting copy."]
+    lines += [] if was_there else [f"%Error deleting {shown} (No such file or directory)"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+async def _check_signature(vty: Vty, flash: Flash, entry: FileEntry, shown: str) -> bool | None:
+    """Check the signature of a file and print it; None when the user stopped it."""
+    vty.terminal.write(f"Verifying file integrity of {shown}")
+    embedded, signed_bytes = embedded_signature(entry.path)
+    digests = await _hash(vty, flash, entry, ("sha1", "md5", "sha512"), _PLAIN_DOT_BYTES, size_bytes=signed_bytes)
+    if digests is None:
+        return None
+    if embedded != digests[0]:
+        # Files without a signature: the line is that of a capture of copy /verify.
+        vty.terminal.write(f"\n%ERROR: Not able to process Signature in {shown}.\n")
+        return False
+    is_xe = vty.device.platform.family == "IOS-XE"
+    text = signed_xe(shown, digests) if is_xe else printed("signed image of IOS", shown=shown, md5=digests[1].upper())
+    vty.terminal.write(text)
+    return True
+
+
+def _find(vty: Vty, text: str) -> tuple[Flash | None, FileEntry | None, str]:
+    prefix, name = split_file(text)
+    flash = vty.device.file_system(prefix)
+    entry = flash.find(name) if flash is not None else None
+    claimed = claimed_image(vty.device, name)
+    if entry is not None and claimed is not None:
+        entry = replace(entry, path=claimed)
+    return flash, entry, shown_name(flash, text)
+
+
+def claimed_image(device: Device, name: str) -> Path | None:
+    """Return the image that a file of a name is claimed to be, as a fault; None where the device is honest."""
+    claimed = Path(device.faults.claims_image) if device.faults.claims_image else None
+    return claimed if claimed is not None and claimed.name == name.rpartition("/")[2] else None
+
+
+def _verdict(algorithm: str, shown: str, digest: str, given: Arguments) -> str:
+    """Return the result; with a digest given, whether it fits (Cisco command reference)."""
+    if not given:
+        return f"verify /{algorithm} ({shown}) = {digest}\n"
+    if given[0].lower() == digest:
+        return f"Verified ({shown}) = {digest}\n"
+    lines = (f"%Error verifying {shown}", f"Computed signature  = {digest}", f"Submitted signature = {given[0]}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+async def _hash(
+    vty: Vty, flash: Flash, entry: FileEntry, algorithms: tuple[str, ...], dot_bytes: int, *,
+    size_bytes: int | None = None,
+) -> tuple[str, ...] | None:  # fmt: skip
+    """Hash a file in a thread, with its dots; None when the user is gone or pressed the escape key."""
+    loop = asyncio.get_running_loop()
+    stop = threading.Event()
+    pace = Pace(flash.figures.hash_bytes_per_s, stop)
+    all_bytes = entry.size_bytes if size_bytes is None else size_bytes
+
+    def work() -> tuple[str, ...]:
+        digests = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms]
+        with entry.path.open("rb") as file:
+            while not stop.is_set() and (chunk := file.read(min(_CHUNK_BYTES, all_bytes - file.seek(0, 1)))):
+                for digest in digests:
+                    digest.update(chunk)
+                pace.spend(len(chunk))
+                loop.call_soon_threadsafe(vty.terminal.write, "." * -(-len(chunk) // dot_bytes))
+        return tuple(digest.hexdigest() for digest in digests)
+
+    found = await stoppable(vty.terminal, stop.set, work)
+    return None if stop.is_set() else found
