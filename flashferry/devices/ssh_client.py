@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hmac
 import socket
+import threading
 from contextlib import suppress
 from typing import Any, cast
 
 import paramiko
 import paramiko.packet
 import paramiko.util
+from paramiko.buffered_pipe import PipeTimeout
 
 from flashferry.devices.host_keys import HostKey, HostKeys, name_of
 
@@ -97,12 +99,101 @@ class Packetizer(paramiko.packet.Packetizer):
             self._is_past_handshake = True
 
 
+class ReceiveBuffer:
+    """What a channel has received, in place of paramiko's buffer: its reader can wait until enough is there.
+
+    IOS echoes each character in a packet of its own (ronf/asyncssh 561), and to wake a thread is most of its cost.
+    Only one thread may read.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._has_ended = False
+        self._awaited = 0
+        self._guard, self._enough = threading.Lock(), threading.Lock()
+        self._enough.acquire()
+
+    def wait(self, size: int, limit_s: float) -> None:
+        """Sleep until so many bytes are there or no more can come, at most `limit_s`."""
+        with self._guard:
+            if self._has_ended or len(self._bytes) >= size:
+                return
+            self._awaited = size
+        if not self._enough.acquire(timeout=max(limit_s, 0.0)):
+            with self._guard:
+                if not self._awaited:  # it came at the last moment
+                    self._enough.acquire()
+                self._awaited = 0
+
+    def _wake(self) -> None:
+        """Wake the reader if there is what it waits for; the caller holds the guard."""
+        if self._awaited and (self._has_ended or len(self._bytes) >= self._awaited):
+            self._awaited = 0
+            self._enough.release()
+
+    def feed(self, data: bytes | str) -> None:
+        """Add received data."""
+        with self._guard:
+            self._bytes += data.encode() if isinstance(data, str) else data
+            self._wake()
+
+    def close(self) -> None:
+        """Note that no more comes."""
+        with self._guard:
+            self._has_ended = True
+            self._wake()
+
+    def read(self, nbytes: int, timeout: float | None = None) -> bytes:
+        """Return at most so many bytes; wait for the first, at most `timeout` seconds. Empty: no more comes.
+
+        Raises:
+            PipeTimeout: Nothing came in time.
+        """
+        self.wait(1, threading.TIMEOUT_MAX if timeout is None else timeout)
+        with self._guard:
+            if not self._bytes and not self._has_ended:
+                raise PipeTimeout
+            found = bytes(self._bytes[:nbytes])
+            del self._bytes[:nbytes]
+        return found
+
+    def read_ready(self) -> bool:
+        """Return whether there is something to read."""
+        return bool(self._bytes)
+
+    def empty(self) -> bytes:
+        """Return all that is there, and forget it."""
+        with self._guard:
+            found = bytes(self._bytes)
+            self._bytes.clear()
+        return found
+
+    def set_event(self, event: threading.Event) -> None:
+        """Refuse paramiko's descriptor for `select`."""
+        raise NotImplementedError("use wait()")
+
+    def __len__(self) -> int:
+        """Return how many bytes are there."""
+        return len(self._bytes)
+
+
 class Transport(paramiko.Transport):
     """A connection whose reading thread sleeps, and ends at once when it is closed.
 
     paramiko's checks ten times a second whether it is closed, needs new keys or has to be kept alive: most of what a
     session costs that waits for a copy.
     """
+
+    def open_channel(self, *arguments: Any, **options: Any) -> paramiko.Channel:
+        """Open a channel, as paramiko does, with a `ReceiveBuffer`."""
+        channel = super().open_channel(*arguments, **options)
+        before, buffer = channel.in_buffer, ReceiveBuffer()
+        vars(channel)["in_buffer"] = buffer
+        # What came meanwhile.
+        buffer.feed(before.empty())
+        if channel.closed or channel.eof_received:
+            buffer.close()
+        return channel
 
     def sleep_long(self) -> None:
         """Let the reading thread check every `CHECK_EVERY_S` only; input still wakes it at once."""

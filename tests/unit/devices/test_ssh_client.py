@@ -7,9 +7,10 @@ import socket
 import threading
 
 import pytest
+from paramiko.buffered_pipe import PipeTimeout
 
 from flashferry.devices import ssh_client
-from flashferry.devices.ssh_client import READ_BYTES, ReadAhead, Transport
+from flashferry.devices.ssh_client import READ_BYTES, ReadAhead, ReceiveBuffer, Transport
 from tests.patience import PATIENCE_S
 
 
@@ -54,3 +55,37 @@ def test_a_transport_that_sleeps_long_ends_at_once(monkeypatch: pytest.MonkeyPat
         transport.close()
         transport.join(PATIENCE_S)
         assert not transport.is_alive()
+
+
+def test_a_reader_wakes_once_enough_has_come() -> None:
+    """Pieces before wake it only together; what it then reads is all of them."""
+    buffer, got = ReceiveBuffer(), []
+
+    def read() -> None:
+        buffer.wait(4, PATIENCE_S)
+        got.append(buffer.read(100, 0.0))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for piece in (b"a", "b", b"c", b"d"):
+        buffer.feed(piece)
+    reader.join(PATIENCE_S)
+    assert got == [b"abcd"]
+
+
+def test_a_reader_waits_no_longer_than_its_limit_and_for_nothing_once_closed() -> None:
+    """Where less has come, the limit counts; where no more can come, nothing is waited for."""
+    buffer = ReceiveBuffer()
+    buffer.feed(b"ab")
+    buffer.wait(3, 0.01)
+    buffer.feed(b"c")
+    buffer.wait(3, PATIENCE_S)
+    assert buffer.read(100) == b"abc"
+    with pytest.raises(PipeTimeout):
+        buffer.read(1, 0.01)
+    reader = threading.Thread(target=buffer.wait, args=(1, 10 * PATIENCE_S))
+    reader.start()
+    buffer.close()
+    reader.join(PATIENCE_S)
+    assert not reader.is_alive()
+    assert buffer.read(1) == b""
