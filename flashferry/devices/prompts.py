@@ -249,6 +249,8 @@ def _at_end(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 def is_syslog(line: str) -> bool:
     """Return whether a line is a syslog message, or empty."""
+    if "%" not in line:  # nearly every line of a configuration
+        return not line.strip()
     return _SYSLOG.match(line.rstrip("\r\n")) is not None
 
 

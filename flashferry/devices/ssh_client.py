@@ -6,15 +6,20 @@ import base64
 import hmac
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import paramiko
 import paramiko.packet
 import paramiko.util
 from paramiko.buffered_pipe import PipeTimeout
+from paramiko.common import MSG_CHANNEL_DATA
 
 from flashferry.devices.host_keys import HostKey, HostKeys, name_of
+
+if TYPE_CHECKING:
+    from paramiko.message import Message
 
 _RSA = "ssh-rsa"
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
@@ -81,6 +86,8 @@ class Packetizer(paramiko.packet.Packetizer):
     def __init__(self, sock: socket.socket) -> None:
         self._source = ReadAhead(sock)
         self._is_past_banner = self._is_past_handshake = False
+        self.take_data: Callable[[bytes], bool] = lambda _payload: False
+        """Takes a packet of a channel's data, without its type; returns whether it did."""
         super().__init__(cast("socket.socket", self._source))
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
@@ -91,6 +98,13 @@ class Packetizer(paramiko.packet.Packetizer):
         # What paramiko itself read beyond the banner comes first.
         self._is_past_banner = not vars(self)["_Packetizer__remainder"]
         return found
+
+    def read_message(self) -> tuple[int, Message]:
+        """Return the next packet that `take_data` has not taken."""
+        while True:
+            kind, message = super().read_message()
+            if kind != MSG_CHANNEL_DATA or not self.take_data(message.asbytes()):
+                return kind, message
 
     def complete_handshake(self) -> None:
         """Stop the handshake's timer, once: paramiko calls this after every packet."""
@@ -184,6 +198,23 @@ class Transport(paramiko.Transport):
     session costs that waits for a copy.
     """
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._buffers: dict[bytes, ReceiveBuffer] = {}
+        if isinstance(self.packetizer, Packetizer):
+            self.packetizer.take_data = self._take_data
+
+    def _take_data(self, payload: bytes) -> bool:
+        """Add a packet to its channel's buffer, with half the steps that paramiko takes; leave all else to paramiko.
+
+        Between the first and last packet of a key exchange no data may come, which paramiko checks.
+        """
+        buffer = self._buffers.get(payload[:4])
+        if buffer is None or self.in_kex or self.packetizer.need_rekey():
+            return False
+        buffer.feed(payload[8 : 8 + int.from_bytes(payload[4:8], "big")])
+        return True
+
     def open_channel(self, *arguments: Any, **options: Any) -> paramiko.Channel:
         """Open a channel, as paramiko does, with a `ReceiveBuffer`."""
         channel = super().open_channel(*arguments, **options)
@@ -193,6 +224,7 @@ class Transport(paramiko.Transport):
         buffer.feed(before.empty())
         if channel.closed or channel.eof_received:
             buffer.close()
+        self._buffers[channel.get_id().to_bytes(4, "big")] = buffer
         return channel
 
     def sleep_long(self) -> None:
