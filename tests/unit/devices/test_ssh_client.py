@@ -95,10 +95,10 @@ def test_a_reader_waits_no_longer_than_its_limit_and_for_nothing_once_closed() -
 class _Server(paramiko.ServerInterface):
     """Lets anyone in, to a shell."""
 
-    def check_auth_password(self, username: str, password: str) -> int:  # noqa: ARG002 -- the signature
+    def check_auth_password(self, username: str, password: str) -> int:
         return paramiko.AUTH_SUCCESSFUL
 
-    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002 -- the signature
+    def check_channel_request(self, kind: str, chanid: int) -> int:
         return paramiko.OPEN_SUCCEEDED
 
 
