@@ -392,7 +392,7 @@ class Connection(CiscoIosSSH):
         """Sleep until the channel has so much to read or has ended, or the limit is over."""
         channel = self._open_channel
         if channel is not None:
-            cast("ReceiveBuffer", channel.in_buffer).wait(least_chars, limit_s)
+            cast("ReceiveBuffer", channel.in_buffer).await_bytes(least_chars, limit_s)
 
     def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S, *, least_chars: int = 1) -> None:
         """Sleep for at most `at_most_s`, and not beyond the deadline; wake once `least_chars` more have come.

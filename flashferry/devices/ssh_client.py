@@ -127,7 +127,7 @@ class ReceiveBuffer:
         self._guard, self._enough = threading.Lock(), threading.Lock()
         self._enough.acquire()
 
-    def wait(self, size: int, limit_s: float) -> None:
+    def await_bytes(self, size: int, limit_s: float) -> None:
         """Sleep until so many bytes are there or no more can come, at most `limit_s`."""
         with self._guard:
             if self._has_ended or len(self._bytes) >= size:
@@ -163,7 +163,7 @@ class ReceiveBuffer:
         Raises:
             PipeTimeout: Nothing came in time.
         """
-        self.wait(1, threading.TIMEOUT_MAX if timeout is None else timeout)
+        self.await_bytes(1, threading.TIMEOUT_MAX if timeout is None else timeout)
         with self._guard:
             if not self._bytes and not self._has_ended:
                 raise PipeTimeout
@@ -184,7 +184,7 @@ class ReceiveBuffer:
 
     def set_event(self, event: threading.Event) -> None:
         """Refuse paramiko's descriptor for `select`."""
-        raise NotImplementedError("use wait()")
+        raise NotImplementedError("use await_bytes()")
 
     def __len__(self) -> int:
         """Return how many bytes are there."""

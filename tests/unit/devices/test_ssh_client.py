@@ -63,7 +63,7 @@ def test_a_reader_wakes_once_enough_has_come() -> None:
     buffer, got = ReceiveBuffer(), []
 
     def read() -> None:
-        buffer.wait(4, PATIENCE_S)
+        buffer.await_bytes(4, PATIENCE_S)
         got.append(buffer.read(100, 0.0))
 
     reader = threading.Thread(target=read)
@@ -78,13 +78,13 @@ def test_a_reader_waits_no_longer_than_its_limit_and_for_nothing_once_closed() -
     """Where less has come, the limit counts; where no more can come, nothing is waited for."""
     buffer = ReceiveBuffer()
     buffer.feed(b"ab")
-    buffer.wait(3, 0.01)
+    buffer.await_bytes(3, 0.01)
     buffer.feed(b"c")
-    buffer.wait(3, PATIENCE_S)
+    buffer.await_bytes(3, PATIENCE_S)
     assert buffer.read(100) == b"abc"
     with pytest.raises(PipeTimeout):
         buffer.read(1, 0.01)
-    reader = threading.Thread(target=buffer.wait, args=(1, 10 * PATIENCE_S))
+    reader = threading.Thread(target=buffer.await_bytes, args=(1, 10 * PATIENCE_S))
     reader.start()
     buffer.close()
     reader.join(PATIENCE_S)
