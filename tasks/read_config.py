@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -384,9 +385,24 @@ def read_startup(session: DeviceSession) -> Configured:
     return _configured(session, session.startup_config())
 
 
+_LONGEST_KEPT_CHARS = 50_000
+
+_MOST_KEPT = 64
+"""Configurations that are kept parsed: a stage reads nine, of which five differ. Few: waiting devices have none."""
+
+
+def _parsed(text: str) -> tuple[tuple[Section, ...], tuple[str, ...], str]:
+    """Return a configuration's sections, its global lines and its comments. Raises `ConfigNotUnderstood`."""
+    found = sections(text)
+    return found, lines_of(found), "\n".join(one.line for one in found if one.is_comment)
+
+
+_parsed_once = lru_cache(_MOST_KEPT)(_parsed)
+
+
 def _configured(session: DeviceSession, text: str) -> Configured:
     try:
-        found = sections(text)
+        found, lines, comments = (_parsed_once if len(text) <= _LONGEST_KEPT_CHARS else _parsed)(text)
     except ConfigNotUnderstood as error:
         raise OutputNotUnderstood(
             f"the configuration cannot be read: {error}",
@@ -400,8 +416,6 @@ def _configured(session: DeviceSession, text: str) -> Configured:
             host=session.name,
             hint="Look at 'show running-config' around that line: it may belong to a script or a message",
         )
-    lines = lines_of(found)
-    comments = "\n".join(one.line for one in found if one.is_comment)
     return Configured(
         text=text, sections=found, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform)
     )

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -125,6 +126,7 @@ def may_be_shown(line: str) -> bool:
 _SERVED = tuple(kind for serving in _SERVING for kind in serving.lines)
 
 
+@lru_cache(maxsize=4096)
 def _own(line: str) -> NamedLine | None:
     """Return the kind of a line with a name of its own: a mark, an applet, or one that serves a neighbour."""
     return next((kind for kind in (MARK, APPLET, *_SERVED) if kind.is_one(line)), None)

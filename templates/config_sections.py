@@ -133,12 +133,15 @@ def lines_of(found: Iterable[Section]) -> tuple[str, ...]:
 
     `ip access-list standard 9` with the line `10 permit 10.0.0.1` becomes `access-list 9 permit 10.0.0.1`.
     """
-    return tuple(line for one in found if one.line and not one.is_comment for line in _as_lines(one))
+    return tuple(
+        line for one in found if (head := one.line) and not head.startswith("!")
+        for line in (_as_lines(one) if one.body else (head,))
+    )  # fmt: skip
 
 
 def _as_lines(section: Section) -> tuple[str, ...]:
     head = _NUMBERED_LIST.fullmatch(section.line)
-    if head is None or not section.body:
+    if head is None:
         return (section.line,)
     entries = (_SEQUENCE.sub("", " ".join(line.split())) for line in section.body)
     return tuple(f"access-list {head[1]} {entry}" for entry in entries)
@@ -153,7 +156,8 @@ class _Part(Enum):
 def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
     """Yield each line with its kind; empty lines outside of text are left out."""
     lines = [raw.rstrip() for raw in configuration.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    ends = frozenset(one for one in lines if 0 < len(one) <= _LONGEST_END and (one == "}" or _is_delimiter(one)))
+    short = {one for one in lines if len(one) <= _LONGEST_END} - {"", "!"}
+    ends = frozenset(one for one in short if one == "}" or _is_delimiter(one))
     ends_of_text = ("{", *ends)
     at, head, head_at = 0, "", 0
     while at < len(lines):
@@ -163,8 +167,8 @@ def _parts_of(configuration: str) -> Iterator[tuple[str, _Part]]:
             continue
         if not line.startswith((" ", "\t", "!")):
             head, head_at = line, at - 1
-        if len(line) <= _LONGEST_END or line.endswith("quit"):
-            _check_no_end(line, lines[head_at:at])
+        if line in short or line.endswith("quit"):
+            _check_no_end(lines, head_at, at)
         yield line, _Part.COMMAND
         if not (line.endswith(ends_of_text) or _may_open_text(line)):
             continue
@@ -190,16 +194,17 @@ def _may_open_text(line: str) -> bool:
     )
 
 
-def _check_no_end(line: str, section: list[str]) -> None:
+def _check_no_end(lines: list[str], head_at: int, at: int) -> None:
     """Raise `ConfigNotUnderstood` if a line ends a text whose start is unknown: text was parsed as configuration.
 
-    `section` has the lines from the global command to this line.
+    The line is the last one before `at`, its global command that at `head_at`.
     """
+    line = lines[at - 1]
     word = line.strip()
-    if len(section) == 1:
+    if head_at == at - 1:
         is_end = word in _END_WORDS or _is_delimiter(line)
     else:
-        is_end = word == "quit" and not any(_HAS_QUIT.search(one) for one in section)
+        is_end = word == "quit" and not any(_HAS_QUIT.search(one) for one in lines[head_at:at])
     if is_end:
         raise ConfigNotUnderstood(f"expected a command, found {word!r}, the end of a text whose beginning is not known")
 

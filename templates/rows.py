@@ -80,7 +80,7 @@ def last(kind: type[RowT], output: str) -> RowT | None:
     return found[-1] if found else None
 
 
-_MOST_IDLE = 4
+MOST_IDLE = 4
 """Parsers of a template that are kept: one is in use by one thread at a time, and few threads parse at once."""
 
 
@@ -89,7 +89,7 @@ def _parsers_of(kind: type[Row]) -> tuple[tuple[tuple[str, Any], ...], deque[tex
     """Return the fields of a row class in template order, and its idle parsers: compiling costs more than parsing."""
     machine, types = _compiled(kind), get_type_hints(kind)
     names = (name.lower() for name in machine.header)
-    return tuple((name, types[name]) for name in names), deque((machine,), _MOST_IDLE)
+    return tuple((name, types[name]) for name in names), deque((machine,), MOST_IDLE)
 
 
 def _compiled(kind: type[Row]) -> textfsm.TextFSM:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -9,18 +10,34 @@ from io import StringIO
 from msgspec import Struct
 from textfsm import TextFSM, TextFSMError
 
-from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
+from templates.rows import MOST_IDLE, ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
 
 
 def ntc_rows(command: str, output: str) -> tuple[dict[str, str | list[str]], ...]:
     """Parse output with the `cisco_ios` template of ntc-templates for a command; empty if it does not match."""
-    machine = TextFSM(StringIO(_source(command)))
+    idle = _idle_parsers(command)
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = _compiled(command)
+    machine.Reset()
     names = [name.lower() for name in machine.header]
     try:
         found = machine.ParseText(output)
     except TextFSMError:
         return ()
+    idle.append(machine)
     return tuple(dict(zip(names, row, strict=True)) for row in found)
+
+
+@cache
+def _idle_parsers(command: str) -> deque[TextFSM]:
+    """Return the parsers of a command's output that no thread uses: compiling one costs more than parsing."""
+    return deque((_compiled(command),), MOST_IDLE)
+
+
+def _compiled(command: str) -> TextFSM:
+    return TextFSM(StringIO(_source(command)))
 
 
 @cache

@@ -369,8 +369,8 @@ class Line(Protocol):
     def received(self) -> str:
         """Return the output received since the last call."""
 
-    def wait_for_text(self, limit_s: float) -> None:
-        """Sleep until there is something to read or the limit is over."""
+    def wait_for_text(self, limit_s: float, least_chars: int = 1) -> None:
+        """Sleep until there is so much to read or the limit is over."""
 
 
 def await_echo(
@@ -393,7 +393,7 @@ def await_echo(
                 hint="Look at the device's console: it may be at a question, or hang",
             )
         on_wait()
-        line.wait_for_text(1.0)
+        line.wait_for_text(1.0, gate.least_left)
 
 
 def run_dialogue(line: Line, gate: EchoGate, dialogue: Dialogue, on_wait: Callable[[], None]) -> None:

@@ -6,10 +6,9 @@ netmiko takes half a second to import, so this module is imported only when a se
 from __future__ import annotations
 
 import re
-import select
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import paramiko
 from netmiko.channel import SSHChannel
@@ -38,7 +37,7 @@ from flashferry.devices.prompts import (
     prompt_line,
     refusal_in,
 )
-from flashferry.devices.ssh_client import Client
+from flashferry.devices.ssh_client import Client, ReceiveBuffer
 from flashferry.devices.transcript import Recorder
 from templates.rows import Privilege, first
 
@@ -243,7 +242,7 @@ class Connection(CiscoIosSSH):
         gate, deadline, seen = EchoGate(command), time.monotonic() + LOGIN_LIMIT_S, ""
         while not gate.has_echo(received := self.read_channel()):
             seen = (seen + received)[-_LOGIN_TAIL_CHARS:]
-            self._wait_until(deadline, seen)
+            self._wait_until(deadline, seen, least_chars=gate.least_left)
         seen = gate.after
         while (prompt := prompt_line(seen)) is None:
             self._wait_until(deadline, seen)
@@ -338,7 +337,9 @@ class Connection(CiscoIosSSH):
                     return answer
                 left_s = max(left_s, 0.01)
             deadline = min(time.monotonic() + left_s, started + TOTAL_LIMITS * limit_s)
-            self._wait_until(deadline, reader.text, REDRAWN_S if answer is not None else SETTLED_S)
+            self._wait_until(
+                deadline, reader.text, REDRAWN_S if answer is not None else SETTLED_S, least_chars=reader.least_left
+            )
 
     @staticmethod
     def _check_nothing_was_asked(answer: Answer) -> None:
@@ -387,18 +388,14 @@ class Connection(CiscoIosSSH):
         channel = self._open_channel
         return channel is None or channel.closed or bool(channel.eof_received and not channel.recv_ready())
 
-    def wait_for_text(self, limit_s: float) -> None:
-        """Sleep until the channel has something to read or has ended, or the limit is over."""
+    def wait_for_text(self, limit_s: float, least_chars: int = 1) -> None:
+        """Sleep until the channel has so much to read or has ended, or the limit is over."""
         channel = self._open_channel
-        if channel is None or channel.recv_ready():
-            return
-        poller = select.poll()
-        # paramiko backs this descriptor with a pipe that is readable while data waits, and once the channel ended.
-        poller.register(channel.fileno(), select.POLLIN)
-        poller.poll(max(limit_s, 0.0) * 1000)
+        if channel is not None:
+            cast("ReceiveBuffer", channel.in_buffer).await_bytes(least_chars, limit_s)
 
-    def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S) -> None:
-        """Sleep for at most `at_most_s`, and not beyond the deadline.
+    def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S, *, least_chars: int = 1) -> None:
+        """Sleep for at most `at_most_s`, and not beyond the deadline; wake once `least_chars` more have come.
 
         Raises:
             NoPrompt: The deadline has passed.
@@ -410,7 +407,7 @@ class Connection(CiscoIosSSH):
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise NoPrompt(seen)
-        self.wait_for_text(min(left_s, at_most_s))
+        self.wait_for_text(min(left_s, at_most_s), least_chars)
 
     def cleanup(self, command: str = "exit") -> None:
         """Log out; only called when the device is at a prompt."""

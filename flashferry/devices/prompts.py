@@ -52,6 +52,9 @@ _ECHO_HEAD, _ECHO_TAIL = 10, 12
 
 _LONGEST_PROMPT = 300
 
+_LEAST_OF_PROMPT = 3
+"""Least characters of a prompt, with the line end before it."""
+
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
 
@@ -136,6 +139,12 @@ class AnswerReader:
         """Return how many characters were seen."""
         return len(self._text)
 
+    @property
+    def least_left(self) -> int:
+        """Return how many more characters the answer needs at least: its echo, a line end, a prompt. At least 1."""
+        seen = len(self._text) - (len(self._command) if self._start is None else self._start)
+        return max(_LEAST_OF_PROMPT - seen, 1)
+
     def take(self, received: str) -> Answer | None:
         """Add a piece of output; return the answer so far once a prompt was seen, else None."""
         # A new prompt can only be at the end, so a configuration of a megabyte is searched once, and not per piece.
@@ -178,6 +187,7 @@ class EchoGate:
         head = flat[: min(_ECHO_HEAD, len(flat) - len(tail))]
         words = [r"[\s\x08$]*".join(map(re.escape, part)) for part in (head, tail) if part]
         self._echo = re.compile(".*?".join(words), re.DOTALL)
+        self._chars = len(command)
         self._text = ""
         self._end: int | None = None
 
@@ -185,6 +195,11 @@ class EchoGate:
     def is_open(self) -> bool:
         """Return whether the complete echo was seen."""
         return self._end is not None
+
+    @property
+    def least_left(self) -> int:
+        """Return how many characters of the echo are missing, where it is shown whole and alone; at least 1."""
+        return max(self._chars - len(self._text), 1)
 
     @property
     def after(self) -> str:
@@ -234,6 +249,8 @@ def _at_end(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 def is_syslog(line: str) -> bool:
     """Return whether a line is a syslog message, or empty."""
+    if "%" not in line:  # nearly every line of a configuration
+        return not line.strip()
     return _SYSLOG.match(line.rstrip("\r\n")) is not None
 
 

@@ -413,10 +413,10 @@ class DeviceSession:
             )
         return text
 
-    def wait_for_text(self, limit_s: float) -> None:
-        """Sleep until the channel has something to read; a blocked session costs no processor time."""
+    def wait_for_text(self, limit_s: float, least_chars: int = 1) -> None:
+        """Sleep until the channel has so much to read; a blocked session costs no processor time."""
         if self.alive:
-            self._driver.device.wait_for_text(limit_s)
+            self._driver.device.wait_for_text(limit_s, least_chars)
 
     def _socket(self) -> socket.socket:
         if not self.alive:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from importlib.resources import files
 
 from msgspec import Struct
@@ -70,6 +71,7 @@ def family_of_image(name: str) -> Family | None:
     return _BY_WORD.get(word or name.casefold().partition(".")[0].partition("-")[0])
 
 
+@lru_cache(maxsize=256)
 def family_of_model(model: str) -> Family | None:
     """Return the family of a model as the device shows it, or None."""
     folded = model.upper()

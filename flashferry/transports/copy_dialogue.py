@@ -29,6 +29,9 @@ from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platfor
 from flashferry.transports.transport import Messages, Offer
 from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first, last, rows
 
+_BREAKS = dict.fromkeys(map(ord, "\r\n\b$ "))
+"""What a terminal puts into a long line, to be deleted by `str.translate`."""
+
 _DIGITS = re.compile(r"(?:[0-9a-fA-F]{2}:?){16,}")
 _LEAST_FINGERPRINT = 32
 """Least length in characters of a fingerprint that is no MD5."""
@@ -193,7 +196,8 @@ class CopyDialogue(Dialogue):
     def _masked(self, text: str) -> str:
         for secret in filter(None, (self._offer.username, self._offer.password)):
             # A terminal may break a long echo anywhere, even within the secret.
-            text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
+            if secret.translate(_BREAKS) in text.translate(_BREAKS):
+                text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
         return mask(text)
 
     def _is_ours(self, row: CopyError) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncssh
 from asyncssh.channel import SSHServerChannel
+from asyncssh.constants import MSG_IGNORE
 
 from flashferry.lab.standin import device_tcp
 from flashferry.lab.standin.commands import build_trees
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     import asyncssh
-    from asyncssh.packet import SSHPacket
+    from asyncssh.packet import SSHPacket, SSHPacketLogger
 
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.device_tcp import TcpSettings
@@ -57,6 +58,21 @@ def open_channels_as(device: Device, connection: asyncssh.SSHServerConnection) -
     own = ssh_settings(device.running, device.platform.ssh_client)
     connection._window, connection._max_pktsize = own.window_bytes, own.packet_bytes  # noqa: SLF001 - set per server only
     connection.create_server_channel = functools.partial(_channel, connection)  # type: ignore[method-assign]
+    _send_no_ignored(connection)
+
+
+def _send_no_ignored(connection: asyncssh.SSHServerConnection) -> None:
+    """Have a connection send no SSH_MSG_IGNORE: asyncssh sends one before each packet, IOS does not (its issue 561).
+
+    They guard CBC ciphers (RFC 4251, section 9.3.1); a client has twice as many packets to read.
+    """
+    send = connection.send_packet
+
+    def send_packet(pkttype: int, *args: bytes, handler: SSHPacketLogger | None = None) -> None:
+        if pkttype != MSG_IGNORE:
+            send(pkttype, *args, handler=handler)
+
+    vars(connection)["send_packet"] = send_packet
 
 
 def _channel(

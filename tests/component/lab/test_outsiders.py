@@ -12,6 +12,7 @@ import netmiko
 import ntc_templates.parse
 import pytest
 from netmiko.exceptions import ConfigInvalidException, NetmikoAuthenticationException
+from paramiko.common import MSG_CHANNEL_DATA
 
 from flashferry.lab.world import in_core
 from tests.patience import PATIENCE_S, until
@@ -69,6 +70,22 @@ def test_a_wrong_password_is_refused(world: Any, device: Any) -> None:
     """The login is checked against the running configuration."""
     with in_core(world), pytest.raises(NetmikoAuthenticationException):
         netmiko.ConnectHandler(device_type="cisco_xe", host=device.address, username=device.username, password="wrong")
+
+
+def test_a_session_s_packets_are_its_output_alone(connection: Any) -> None:
+    """IOS sends no SSH_MSG_IGNORE between them, which a client would have to read as well."""
+    packetizer = connection.remote_conn.transport.packetizer
+    kinds, read_message = set(), packetizer.read_message
+
+    def noted() -> Any:
+        kind, message = read_message()
+        kinds.add(kind)
+        return kind, message
+
+    packetizer.read_message = noted
+    connection.send_command("show clock")
+    connection.send_command("show clock")
+    assert kinds == {MSG_CHANNEL_DATA}
 
 
 def test_config_set_changes_the_running_configuration(world: Any, connection: Any) -> None:

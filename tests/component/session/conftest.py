@@ -65,9 +65,9 @@ class Reader:
                 self.read_bytes += len(received)
             return received
 
-        def noted_wait(connection: Connection, limit_s: float) -> None:
+        def noted_wait(connection: Connection, limit_s: float, least_chars: int = 1) -> None:
             self.channel = connection._open_channel
-            wait_for_text(connection, limit_s)
+            wait_for_text(connection, limit_s, least_chars)
             self.looks += 1
 
         monkeypatch.setattr(paramiko.Channel, "recv", noted_recv)

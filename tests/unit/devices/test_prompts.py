@@ -155,6 +155,22 @@ def test_an_echo_that_was_scrolled(shown):
     assert (answer.text, answer.prompt) == ("% Not taken", "r1(config)#")
 
 
+def test_no_answer_is_whole_before_its_least_characters_have_come():
+    """Its echo, a line end and a prompt of two characters: the shortest answer there is."""
+    shortest = reader("end", prompt="r#")
+    assert shortest.least_left == len("end\nr#")
+    for char in "end\nr":
+        before = shortest.least_left
+        assert shortest.take(char) is None
+        assert shortest.least_left == before - 1
+    assert shortest.least_left == 1
+    assert shortest.take("#") is not None
+    assert shortest.least_left == 1
+    gate = EchoGate("end")
+    assert [(gate.least_left, gate.has_echo(char)) for char in "end"] == [(3, False), (2, False), (1, True)]
+    assert gate.least_left == 1
+
+
 def test_another_commands_scrolled_echo_is_not_ours():
     """Its end must be this command's, and long enough to be nothing else."""
     wanted = reader("alias exec flashferry-1 netops@nms-prod-eu")
