@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,6 @@ from benchmarks.summary import Summary
 from benchmarks.workers import MeasureFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from benchmarks.subjects import Subject
 
 _Item = TypeVar("_Item")

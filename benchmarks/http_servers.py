@@ -11,6 +11,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,6 @@ from benchmarks.summary import Spread, Summary, Target
 from benchmarks.workers import MeasureFailed, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from benchmarks.subjects import Subject
 
 _MODULE = "benchmarks.http_servers"

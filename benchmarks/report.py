@@ -6,18 +6,16 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.summary import Summary
+from benchmarks.summary import Spread, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from benchmarks.isolation import Ground
     from benchmarks.measures import Figure
-    from benchmarks.summary import Spread
 
 _PLAIN = ("command", "versions", "congestion_controls", "notices", "took_s")
 BEGIN, END = "<!-- ftp_servers: begin -->", "<!-- ftp_servers: end -->"

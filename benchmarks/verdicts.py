@@ -1,6 +1,6 @@
 """Verdicts held against causes that were set: `python -m benchmarks.verdicts DIR [--runs 10]`; needs root and TUN.
 
-Two parts, each of as many runs: the flows of `flashferry.lab.experiment.causes`, and a newcomer's case by the command
+Two parts, each of as many runs: the flows of `benchmarks.causes`, and a newcomer's case by the command
 line, an old router with a flash of 605 kB/s behind a link of 16 Mbit/s, stated in its inventory and not. What DIR holds
 is not run again, so that it may be done in several goes; `--docs FILE` puts the tables between the document's markers.
 """
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.causes import SECTION, causes_text, cells, claims_too_much
 from benchmarks.stage_driver import flashferry
-from flashferry.lab.experiment.causes import SECTION, causes_text, cells, claims_too_much
 from flashferry.lab.experiment.cell import LinkSetting
 from flashferry.lab.experiment.study import Plan, run_missing
 from flashferry.lab.experiment.tables import markdown, put

@@ -8,35 +8,32 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
+from flashferry.fileserver import TransferRecord
 from flashferry.lab.enter import enter_core, inside
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.cell import Judgement, Measured, Sender
-from flashferry.lab.experiment.servers import copy_to_flash, running_ours, running_vsftpd, set_host_control
+from flashferry.lab.experiment.cell import Cell, Judgement, Measured, Sender
+from flashferry.lab.experiment.servers import (
+    Offer,
+    Running,
+    copy_to_flash,
+    running_ours,
+    running_vsftpd,
+    set_host_control,
+)
 from flashferry.lab.experiment.witness import Flow, SynTap, Witness
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
+from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from flashferry.fileserver import TransferRecord
-    from flashferry.lab.experiment.cell import Cell
-    from flashferry.lab.experiment.servers import Offer, Running
-    from flashferry.tcp.syn import SynOptions
 
 
 class JsonChild:
-    """The owner's end of such a process.
-
-    Args:
-        name: What errors call it.
-        command: What to run.
-    """
+    """The owner's end of such a process."""
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
         self._name = name
@@ -91,10 +88,7 @@ def image_name(size_bytes: int) -> str:
 def open_bench(folder: Path) -> Iterator[Bench]:
     """Start a world and move this process to its core, for good: only for a process of its own.
 
-    Args:
-        folder: Holds the files, see `image_name`.
-
-    Raises LabError: it cannot be built here.
+    `folder`: Holds the files, see `image_name`. Raises LabError: it cannot be built here.
     """
     devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
     with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
@@ -106,9 +100,7 @@ def open_bench(folder: Path) -> Iterator[Bench]:
 class Bench:
     """Runs cells, one after the other.
 
-    Attributes:
-        folder: Holds the files.
-        stack: Ends the servers and the clients.
+    `stack`: Ends the servers and the clients.
     """
 
     world: World

@@ -7,16 +7,11 @@ runs. Shapes differ as well as colours, and the paper is painted, so that it is 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flashferry.lab.experiment.published import Row
+from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS, Row
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 164, 120, 104
 _LINE, _GAP, _FOOT = 24, 18, 58
@@ -48,12 +43,7 @@ CHART_STYLE = """
 class Mark:
     """A figure of the chart; rates in bytes per second.
 
-    Attributes:
-        kind: `p` published, `v` the article's server here, `o` ours.
-        middle: The figure.
-        least: Of its runs.
-        most: Of its runs.
-        beside: What stands behind the figure.
+    `kind`: `p` published, `v` the article's server here, `o` ours. `beside`: What stands behind the figure.
     """
 
     kind: str

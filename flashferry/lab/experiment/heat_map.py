@@ -7,15 +7,10 @@ than 5 % again.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flashferry.lab.experiment.sweep import Regret
+from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place, Regret
 
 STEPS = (0.05, 0.1, 0.2, 0.4)
 """Where the next colour begins; the first is that of what counts as the best."""

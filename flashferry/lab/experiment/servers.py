@@ -20,10 +20,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import asyncssh
 
@@ -31,12 +32,8 @@ from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSetti
 from flashferry.lab.errors import LabError
 from flashferry.lab.helper import end_with_owner
 from flashferry.lab.namespaces import set_sysctl
+from flashferry.lab.world import DeviceAccess
 from flashferry.transports.listeners import listener_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flashferry.lab.world import DeviceAccess
 
 _START_S = 10.0
 _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))

@@ -7,12 +7,14 @@ import io
 import os
 import platform
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from flashferry.core.units import short_duration
 from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.cell import Measured, Sender
 from flashferry.lab.experiment.published import (
     ARMS,
     FILE_BYTES,
@@ -20,16 +22,10 @@ from flashferry.lab.experiment.published import (
     NEAR_LINK_SHARE,
     NEAR_SHARE,
     SENDERS,
+    Row,
     expected_kinds,
 )
 from flashferry.lab.experiment.servers import vsftpd_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from flashferry.lab.experiment.cell import Measured, Sender
-    from flashferry.lab.experiment.published import Row
 
 EMULATED = (
     "What is emulated: the WAN (a user-space link between two network namespaces: rate, delay, random loss, a "
@@ -323,13 +319,7 @@ ROUTERS = tuple(arm.name.removesuffix(_TUNED) for arm in ARMS if arm.name.endswi
 def gain_by_tuning(rows: Sequence[Row], arm: str, sender: Sender) -> float | None:
     """Return how many times as fast a tuned arm is as the same router untuned, from one server.
 
-    Args:
-        rows: All arms.
-        arm: The arm's name.
-        sender: The server.
-
-    Returns:
-        None for an arm that is not tuned, and where one of the two is missing.
+    Returns None for an arm that is not tuned, and where one of the two is missing.
     """
     if not arm.endswith(_TUNED):
         return None
@@ -368,6 +358,17 @@ def in_words(gain: float | None) -> str:
 def time_for_image(bytes_per_s: float) -> str:
     """Return how long a typical image takes at a rate as it is printed: `52 min`, `88 s`."""
     return short_duration(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file and the folders that it needs; return its path. Raises LabError: it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror}); give another folder by --output, or document by --docs"
+        raise LabError(f"{path}: {reason}.") from None
+    return path
 
 
 def put(path: Path, name: str, text: str) -> None:

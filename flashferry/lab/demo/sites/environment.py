@@ -8,26 +8,26 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import say
 from flashferry.core.state_folder import make_private_directory
+from flashferry.depot.paths import is_socket, places
+from flashferry.lab.authority import Authority, ServerCertificate
+from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
 from flashferry.lab.demo.guard import guarded
 from flashferry.lab.demo.harness import RESTORE_S, MadeUpImage, Programs, until, write_image_rules
 from flashferry.lab.demo.main_job import Before
+from flashferry.lab.errors import LabError
+from flashferry.lab.world import Site, World, WorldSpec, start_world
+from flashferry.lab.world_spec import write_inventory
+from flashferry.sites.keys import PrivateKey
 from flashferry.transports import USUAL
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    from flashferry.lab.authority import Authority, ServerCertificate
-    from flashferry.lab.broker import Broker
-    from flashferry.lab.world import Site, World, WorldSpec
 
 CENTRE = "centre"
 SOURCE_PORT = 8443
@@ -136,8 +136,6 @@ class Places:
 
 def prepare(world: World, folder: Path, authority: Authority, broker: Broker) -> Places:
     """Write all files that the programs need before the first one starts."""
-    from flashferry.sites.keys import PrivateKey
-
     make_private_directory(folder)
     centre = _made(folder, CENTRE)
     sites = {site.name: _made(folder, site.name) for site in world.sites if site.depot is not None}
@@ -165,9 +163,6 @@ def _write_agent(
     place: Place, world: World, site: Site, authority: Authority, broker: Broker, centre_key: str
 ) -> str:  # fmt: skip
     """Write the settings of a site's agent; return its public key."""
-    from flashferry.lab.world_spec import write_inventory
-    from flashferry.sites.keys import PrivateKey
-
     assert site.lan is not None
     key = PrivateKey.make()
     key.save(place.folder / "agent.key")
@@ -187,8 +182,6 @@ def _write_agent(
 def _write_centre(
     place: Place, world: World, authority: Authority, broker: Broker, keys: dict[str, str]
 ) -> None:  # fmt: skip
-    from flashferry.lab.world_spec import write_inventory
-
     place.plans.mkdir(mode=0o700)
     client = authority.issue_client(place.folder, "centre-tls")
     client.certificate.rename(place.folder / "centre.pem")
@@ -289,8 +282,6 @@ class Environment:
 
     def wait_until_ready(self) -> None:
         """Wait until all depots answer. Raises Broken: one of them does not come up, or all of it is to end."""
-        from flashferry.depot.paths import is_socket, places
-
         for place in (self.places.centre, *self.places.sites.values()):
             at = next(iter(places(place.state)))
             until(partial(is_socket, at), self.programs, f"the depot of {place.name} to answer", READY_S)
@@ -314,11 +305,6 @@ def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> It
 
     Raises LabError: the lab or the broker cannot be started here.
     """
-    from flashferry.lab.authority import Authority
-    from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
-    from flashferry.lab.errors import LabError
-    from flashferry.lab.world import start_world
-
     if reason := missing_broker():
         raise LabError(reason)
     with ExitStack() as stack:

@@ -9,18 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
 from flashferry.core.value_description import counted
-from flashferry.lab.demo.harness import print_checks, print_line, step
-
-if TYPE_CHECKING:
-    from flashferry.lab.demo.harness import Followed
-    from flashferry.lab.world import World
+from flashferry.lab.demo.harness import Followed, print_checks, print_line, step
+from flashferry.lab.world import World
 
 _OURS = "flashferry: "
 _PLAN = "flashferry: plan "
