@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.experiment.study import Plan
-from flashferry.lab.experiment.tables import conditions, markdown
+from flashferry.lab.experiment.tables import conditions
 from flashferry.tcp.transfer_summary import LINK_IS_FULL
 from flashferry.tcp.verdict_rules import VerdictKind
 

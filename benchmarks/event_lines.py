@@ -22,14 +22,13 @@ from pathlib import Path
 
 from benchmarks import procfs
 from benchmarks.client import Session
-from benchmarks.fleet_tables import conditions
 from benchmarks.isolation import enter_namespace, prepare
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import conditions, print_progress
 from benchmarks.subjects import free_port
 from flashferry.cli.serve import PASSWORD_VARIABLE
+from flashferry.lab.experiment.harness import put
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- event_lines: begin -->", "<!-- event_lines: end -->"
 MOST_SHARE = 0.07
 _IMAGE = "image.bin"
 _IMAGE_BYTES = 1_000_000_000
@@ -181,7 +180,7 @@ def main() -> int:
     text = to_markdown(runs, asked.copies, about)
     print(text)
     if asked.update_docs:
-        put_between(DOCUMENT, BEGIN, END, text)
+        put(DOCUMENT, "event_lines", text)
     return int(statistics.median(run.command for run in runs) > MOST_SHARE)
 
 

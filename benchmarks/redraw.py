@@ -18,8 +18,9 @@ from pathlib import Path
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.chart import CHART_STYLE
 from flashferry.lab.experiment.documents import put_in_readme, write_beside
+from flashferry.lab.experiment.harness import put
 from flashferry.lab.experiment.published import ARMS, LINK, SENDERS, Row
-from flashferry.lab.experiment.tables import gains_table, put
+from flashferry.lab.experiment.tables import gains_table
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT = 960, 232, 24, 130
 _BAR = 34

@@ -161,7 +161,7 @@ def _reported(
     experiment. Raises LabError: the document lacks the markers, or cannot be written.
     """
     from flashferry.lab.experiment import documents, study
-    from flashferry.lab.experiment.tables import put
+    from flashferry.lab.experiment.harness import put
 
     if seeds_section is not None:
         by_loss = study.write_seeds(done, plan)
@@ -232,7 +232,7 @@ def fairness(
     """Run a copy of ours beside a foreign CUBIC flow, and print what that one keeps."""
     from flashferry.lab.experiment import fairness as pairs
     from flashferry.lab.experiment import study
-    from flashferry.lab.experiment.tables import put
+    from flashferry.lab.experiment.harness import put
 
     _check_vsftpd("which sends the other flow")
     command = f"flashferry lab fairness --runs {runs} --seconds {seconds:g}"
@@ -359,8 +359,8 @@ def peers(
     json: JsonOption = False,
 ) -> None:
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
+    from flashferry.lab.experiment.harness import put
     from flashferry.lab.experiment.peers.study import PeersPlan
-    from flashferry.lab.experiment.tables import put
 
     _check_vsftpd("from which the peers' devices pull")
     plan = PeersPlan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)

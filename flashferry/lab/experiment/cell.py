@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
 from flashferry.core.codec import CodecError, decode
-from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.harness import JsonLines
 from flashferry.tcp.sample import Sample
 
 PAYLOAD_SHARE = 1460 / 1500
@@ -210,39 +209,6 @@ def median_again(runs: Iterable[Measured]) -> float | None:
     """Return the median of the parts that were sent again; None where none was seen."""
     shares = [run.again_share for run in runs if run.again_share is not None]
     return statistics.median(shares) if shares else None
-
-
-Key = TypeVar("Key")
-Run = TypeVar("Run")
-
-
-class JsonLines(Generic[Key, Run]):
-    """Results by key, one per line of a file; a line cut short by a crash is skipped.
-
-    Raises LabError: the file holds something else.
-    """
-
-    def __init__(self, path: Path, read: Callable[[Any], tuple[Key, Run]]) -> None:
-        self._path = path
-        self.runs: dict[Key, Run] = {}
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                # Cut short: take it away, so that the next line stands by itself.
-                os.truncate(path, path.stat().st_size - len(line))
-                break
-            try:
-                key, run = read(json.loads(line))
-            except (ValueError, KeyError, TypeError, CodecError) as error:
-                raise LabError(f"{path}: line {number}: {error}; give another folder by --output.") from None
-            self.runs[key] = run
-
-    def keep(self, key: Key, run: Run, values: dict[str, Any]) -> None:
-        """Keep a run, by its values."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values, separators=(",", ":")) + "\n")
-        self.runs[key] = run
 
 
 class Ledger(JsonLines[str, Measured]):

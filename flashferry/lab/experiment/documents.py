@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flashferry.lab.experiment.cell import Measured, Sender
 from flashferry.lab.experiment.chart import evidence_svg
+from flashferry.lab.experiment.harness import markdown, put, write
 from flashferry.lab.experiment.heat_map import heat_map_svg
 from flashferry.lab.experiment.published import ARMS, SENDERS, Row
 from flashferry.lab.experiment.study import Plan
@@ -20,16 +21,13 @@ from flashferry.lab.experiment.tables import (
     gains_table,
     held_to,
     in_words,
-    markdown,
     mb,
     published_table,
-    put,
     seeds_table,
     syn_table,
     tally,
     time_for_image,
     verdict_list,
-    write,
 )
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"

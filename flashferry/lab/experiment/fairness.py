@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender, median_again
+from flashferry.lab.experiment.harness import markdown, write
 from flashferry.lab.experiment.study import Plan
-from flashferry.lab.experiment.tables import conditions, markdown, mb, percent, runs_csv, write
+from flashferry.lab.experiment.tables import conditions, mb, percent, runs_csv
 from flashferry.tcp.receive_window import bdp_bytes, choose_window
 
 STUDY = "fairness"

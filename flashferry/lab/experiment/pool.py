@@ -18,8 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bench import JsonChild, image_name
+from flashferry.lab.experiment.bench import image_name
 from flashferry.lab.experiment.cell import Cell, Measured, measured_from_json
+from flashferry.lab.experiment.harness import JsonChild
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
 
 _MSS_BYTES = 1460

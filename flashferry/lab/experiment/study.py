@@ -12,6 +12,7 @@ from typing import Any
 from flashferry.lab.experiment import page
 from flashferry.lab.experiment.cell import Cell, Ledger, Measured
 from flashferry.lab.experiment.chart import evidence_svg
+from flashferry.lab.experiment.harness import write
 from flashferry.lab.experiment.pool import interleaved, play_all
 from flashferry.lab.experiment.published import Row, by_loss, summed_up
 from flashferry.lab.experiment.servers import vsftpd_path
@@ -25,7 +26,6 @@ from flashferry.lab.experiment.tables import (
     seeds_table,
     syn_table,
     tally,
-    write,
 )
 
 SCHEMA = "flashferry.experiment/1"

@@ -18,8 +18,9 @@ from html import escape
 
 from flashferry.lab.experiment import page
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender, median_again
+from flashferry.lab.experiment.harness import markdown, write
 from flashferry.lab.experiment.study import Plan
-from flashferry.lab.experiment.tables import conditions, markdown, mb, percent, runs_csv, write
+from flashferry.lab.experiment.tables import conditions, mb, percent, runs_csv
 from flashferry.tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
 from flashferry.tcp.receive_window import choose_window
 

@@ -6,15 +6,13 @@ import csv
 import io
 import os
 import platform
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
 
 from flashferry.core.units import short_duration
-from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.cell import Measured, Sender
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.experiment.published import (
     ARMS,
     FILE_BYTES,
@@ -32,13 +30,6 @@ EMULATED = (
     "drop-tail queue) and the routers (stand-ins: their window, SYN options and the pace of their flash are set, "
     "their TCP is Linux's). What is real: the senders' TCP, the servers, FTP, and every second."
 )
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; nothing where there is no row."""
-    lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
-    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    return "\n".join([*head, *lines]) if lines else ""
 
 
 def conditions(runs: Sequence[Measured]) -> str:
@@ -358,30 +349,3 @@ def in_words(gain: float | None) -> str:
 def time_for_image(bytes_per_s: float) -> str:
     """Return how long a typical image takes at a rate as it is printed: `52 min`, `88 s`."""
     return short_duration(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))
-
-
-def write(path: Path, text: str) -> Path:
-    """Write a file and the folders that it needs; return its path. Raises LabError: it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror}); give another folder by --output, or document by --docs"
-        raise LabError(f"{path}: {reason}.") from None
-    return path
-
-
-def put(path: Path, name: str, text: str) -> None:
-    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-
-    Raises LabError: there is no such file, or it lacks the markers.
-    """
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    try:
-        before = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{path}: cannot be read ({error.strerror}); give a document with {begin} and {end}.") from None
-    after, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text.strip()}\n{end}", before, flags=re.DOTALL)
-    if count != 1:
-        raise LabError(f"{path}: expected {begin} and {end} once, found them {count} times; put them where it belongs.")
-    path.write_text(after, encoding="utf-8")

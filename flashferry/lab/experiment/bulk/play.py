@@ -31,8 +31,7 @@ from flashferry.depot.probing.methods import Method, SshAccess, names_in
 from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.studies import Series
-from flashferry.lab.experiment.cell import JsonLines
-from flashferry.lab.experiment.tables import write
+from flashferry.lab.experiment.harness import JsonLines, write
 from flashferry.lab.namespaces import Interface, in_namespace, join_by_veth, probe_namespaces, set_up_interfaces
 
 HERE_ADDRESS, FAR_ADDRESS = "10.98.0.1", "10.98.0.2"

@@ -25,7 +25,7 @@ from flashferry.lab.experiment.bulk.studies import (
     series_of,
 )
 from flashferry.lab.experiment.chart import CHART_STYLE
-from flashferry.lab.experiment.tables import markdown, put, write
+from flashferry.lab.experiment.harness import markdown, put, write
 
 _TABLE_TITLES = {
     "ciphers": "scp by cipher (`scp-ciphers-2019`)",

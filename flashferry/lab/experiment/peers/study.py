@@ -21,8 +21,8 @@ from typing import Any
 
 from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.experiment.servers import running_vsftpd
-from flashferry.lab.experiment.tables import markdown
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.lab.world_spec import write_inventory
 
