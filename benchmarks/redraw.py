@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.chart import CHART_STYLE
+from flashferry.lab.experiment.chart import CHART_STYLE, svg_file
 from flashferry.lab.experiment.documents import put_in_readme, write_beside
 from flashferry.lab.experiment.harness import put
 from flashferry.lab.experiment.published import ARMS, LINK, SENDERS, Row
@@ -55,22 +55,19 @@ def gain_svg(found: SpeedTest) -> str:
         f"tuned for the copy, then put back: a window of {found.tuned_window_bytes / 1e6:.2f} MB and SACK, "
         f"{found.tuned_mb_per_s:.2f} MB/s"
     )
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(shown)}">'
-        f"<style>{CHART_STYLE}.chart .big{{font-size:24px;font-weight:700}}\n</style>"
-        f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
+    title = (
         f'<text class="t" x="{_LEFT}" y="34">{found.image_mb} MB to an IOS-XE router, 50 Mbit/s and 100 ms away</text>'
     )
     foot = (
         f'<text class="n" x="{_LEFT}" y="{_HEIGHT - 12}">Times at the rates that make demo measured by copies to '
-        "null: (no flash). Emulated WAN and router, real TCP.</text></svg>\n"
+        "null: (no flash). Emulated WAN and router, real TCP.</text>"
     )
     bars = (
         *_bar("v", 74, full, found.as_is_time, as_is),
         *_bar("o", 150, short, f"{found.tuned_time}: {found.gain:.0f} times as fast", tuned),
     )
-    return "".join((head, *bars, foot))
+    style = f"{CHART_STYLE}.chart .big{{font-size:24px;font-weight:700}}\n"
+    return svg_file(_WIDTH, _HEIGHT, shown, (title, *bars, foot), style=style)
 
 
 def _bar(kind: str, down: int, length: int, time: str, words: str) -> tuple[str, ...]:

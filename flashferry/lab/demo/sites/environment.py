@@ -114,11 +114,6 @@ class Place:
         return self.folder / "catalogue"
 
     @property
-    def plans(self) -> Path:
-        """Where the centre's plans are offered."""
-        return self.folder / "plans"
-
-    @property
     def settings(self) -> Path:
         """Settings of the centre, or of the site's agent."""
         return self.folder / ("sites.toml" if self.name == CENTRE else "agent.toml")
@@ -138,14 +133,19 @@ def prepare(world: World, folder: Path, authority: Authority, broker: Broker) ->
     """Write all files that the programs need before the first one starts."""
     make_private_directory(folder)
     centre = _made(folder, CENTRE)
-    sites = {site.name: _made(folder, site.name) for site in world.sites if site.depot is not None}
+    with_depot = [site for site in world.sites if site.depot is not None]
+    sites = {site.name: _made(folder, site.name) for site in with_depot}
     key = PrivateKey.make()
     key.save(centre.folder / "centre.key")
-    keys = {}
-    for site in world.sites:
-        if site.depot is not None:
-            keys[site.name] = _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
-    digests = {one.name: _write_image(centre, one) for one in IMAGES.values()}
+    keys = {
+        site.name: _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
+        for site in with_depot
+    }
+    digests = {}
+    for image in IMAGES.values():
+        content = os.urandom(image.size_bytes)
+        (centre.catalogue / image.name).write_bytes(content)
+        digests[image.name] = hashlib.sha512(content).hexdigest()
     _write_centre(centre, world, authority, broker, keys)
     _write_mirrors(centre, world, sites)
     source = authority.issue(centre.folder, (world.server_address,))
@@ -182,7 +182,7 @@ def _write_agent(
 def _write_centre(
     place: Place, world: World, authority: Authority, broker: Broker, keys: dict[str, str]
 ) -> None:  # fmt: skip
-    place.plans.mkdir(mode=0o700)
+    (place.folder / "plans").mkdir(mode=0o700)
     client = authority.issue_client(place.folder, "centre-tls")
     client.certificate.rename(place.folder / "centre.pem")
     client.key.rename(place.folder / "centre.key.pem")
@@ -192,16 +192,13 @@ def _write_centre(
     values = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
     _write(place.settings, values + agents)
     write_inventory(world, place.inventory)
-    _say_neighbours(place.inventory / "groups.yaml", [site.name for site in world.sites if site.depot is None])
-    write_image_rules(place.inventory, IMAGES.values())
-
-
-def _say_neighbours(groups: Path, sites: list[str]) -> None:
-    """Have the inventory say of sites without a host that their devices serve each other."""
+    groups = place.inventory / "groups.yaml"
     text = groups.read_text(encoding="utf-8")
-    for name in sites:
-        text = text.replace(f'    site: "{name}"\n', f'    site: "{name}"\n    neighbours: true\n')
+    for site in world.sites:
+        if site.depot is None:  # its devices serve each other
+            text = text.replace(f'    site: "{site.name}"\n', f'    site: "{site.name}"\n    neighbours: true\n')
     groups.write_text(text, encoding="utf-8")
+    write_image_rules(place.inventory, IMAGES.values())
 
 
 def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None:
@@ -217,12 +214,6 @@ def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None
                 f"link_mbps = {site.profile.rate_bps / 1e6:g}",
             ]
     _write(centre.folder / "mirrors.toml", "\n".join([*lines, ""]))
-
-
-def _write_image(centre: Place, image: MadeUpImage) -> str:
-    content = os.urandom(image.size_bytes)
-    (centre.catalogue / image.name).write_bytes(content)
-    return hashlib.sha512(content).hexdigest()
 
 
 def _address(broker: Broker) -> str:
@@ -270,7 +261,7 @@ class Environment:
         centre, address = self.places.centre, self.world.server_address
         source = self.places.source
         words = ["depot", "--state-dir", str(centre.state), "--listen", address, "--transports", f"{USUAL.name},https"]
-        words += ["--catalogue", str(centre.catalogue), "--plans", str(centre.plans)]
+        words += ["--catalogue", str(centre.catalogue), "--plans", str(centre.folder / "plans")]
         words += ["--mirrors", str(centre.folder / "mirrors.toml"), "--https-port", str(SOURCE_PORT)]
         words += ["--certificate", str(source.certificate), "--key", str(source.key)]
         self.programs.start("depot of the centre", self.world.core_pid, words)

@@ -24,7 +24,7 @@ from flashferry.lab.experiment.bulk.studies import (
     Series,
     series_of,
 )
-from flashferry.lab.experiment.chart import CHART_STYLE
+from flashferry.lab.experiment.chart import svg_file
 from flashferry.lab.experiment.harness import markdown, put, write
 
 _TABLE_TITLES = {
@@ -149,13 +149,8 @@ def picture(series: Sequence[Series], played: Played, titles: dict[str, str]) ->
             parts += _panel(one, rows, titles.get(one.name, one.name), down)
             down += _HEAD + len(rows) * _LINE + _GAP
     height = down + 34
-    label = escape("Rates and processor time per GB of bulk copies, beside published rates")
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{label}">'
-        f'<style>{CHART_STYLE}</style><rect class="paper" width="{_WIDTH}" height="{height}" rx="6"/>'
-    )
-    return "".join((head, *parts, *_legend(height - 16), "</svg>\n"))
+    label = "Rates and processor time per GB of bulk copies, beside published rates"
+    return svg_file(_WIDTH, height, label, (*parts, *_legend(height - 16)))
 
 
 def _panel(series: Series, rows: Sequence[Row], title: str, down: int) -> Iterator[str]:
