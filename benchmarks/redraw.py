@@ -28,7 +28,7 @@ _BAR = 34
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedTest:
-    """A router's speed test as it was printed: rates behind the start, times for an image of that size, and windows."""
+    """A router's speed test as it was printed: rates after the start, times for an image of that size, and windows."""
 
     image_mb: int
     as_is_mb_per_s: float

@@ -23,8 +23,7 @@ from flashferry.lab.cli.cml import LATENCIES, LatencyOption, keep_up, night
 from flashferry.lab.cli.experiment import bulk, experiment, fairness, peers, sweep
 from flashferry.lab.cli.experiment import ssh as ssh_study
 from flashferry.lab.cli.verb import LabVerb, lab_errors
-from flashferry.lab.demo.service.command import service_demo
-from flashferry.lab.demo.sites.command import sites_demo
+from flashferry.lab.demo.commands import service_demo, sites_demo
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from flashferry.lab.experiment.study import Plan
 
 
-def _output_option(help: str) -> Any:  # noqa: A002 -- typer's word
+def _output_option(text: str) -> Any:
     return typer.Option(
-        "--output", "-o", envvar=OUTPUT_VARIABLE, metavar="DIR", help=help, rich_help_panel=OUTPUT
+        "--output", "-o", envvar=OUTPUT_VARIABLE, metavar="DIR", help=text, rich_help_panel=OUTPUT
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ CHART_STYLE = """
 class Mark:
     """A figure of the chart; rates in bytes per second.
 
-    `kind`: `p` published, `v` the article's server here, `o` ours. `beside`: What stands behind the figure.
+    `kind`: `p` published, `v` the article's server here, `o` ours. `beside`: What stands after the figure.
     """
 
     kind: str
