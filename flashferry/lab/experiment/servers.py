@@ -271,6 +271,7 @@ class Session:
         shown = await self.run(f"copy {url} {target}", timeout_s=timeout_s)
         found = _RESULT.search(shown)
         if found is None:
+            # The device echoes the URL, and there is a login in it.
             raise LabError(f"no result line: {shown.replace(url, 'URL')[-300:].strip()}")
         return Copied(size_bytes=int(found[1]), seconds=float(found[2]), rate_bytes_per_s=int(found[3]))
 
