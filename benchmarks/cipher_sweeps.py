@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import print_progress
 from flashferry.depot.probing.copying import Copier, Sample
 from flashferry.depot.probing.figures import Ceilings, Row, Trial, best_of
 from flashferry.depot.probing.methods import Method, authenticates_itself
@@ -28,12 +28,12 @@ from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.play import FAR_ADDRESS, NO_AES, PORT, LocalFar, Sshd, Testbed, openssl_speeds
 from flashferry.lab.experiment.bulk.studies import CHACHA, MODERN
+from flashferry.lab.experiment.harness import put
 
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"
 _POLY_SOURCE = Path(__file__).with_name("poly1305.c")
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "depots-probe.md"
-BEGIN, END = "<!-- cipher_sweeps: begin -->", "<!-- cipher_sweeps: end -->"
 _MAC = "hmac-sha2-256"
 _STREAM, _POLY = "chacha20", "poly1305 in C"
 _WITH, _WITHOUT = "With AES instructions", "Without AES instructions"
@@ -247,7 +247,7 @@ def main(arguments: list[str]) -> int:
             found = [_sweeps(ground, *kind, options, command) for kind in wanted]
     markdown = to_markdown(_kept(path, found))
     if options.update_docs:
-        put_between(_DOCUMENT, BEGIN, END, markdown)
+        put(_DOCUMENT, "cipher_sweeps", markdown)
     print(markdown)
     return 1 if "**missed**" in markdown else 0
 

@@ -23,14 +23,13 @@ from pathlib import Path
 
 from benchmarks import procfs
 from benchmarks.client import Session
-from benchmarks.fleet_tables import conditions
 from benchmarks.isolation import enter_namespace, prepare
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import conditions, print_progress
 from benchmarks.subjects import free_port
 from flashferry.cli.serve import PASSWORD_VARIABLE
+from flashferry.lab.experiment.harness import put
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- event_lines: begin -->", "<!-- event_lines: end -->"
 MOST_SHARE = 0.07
 MOST_SHARE_IN_ALL, MOST_BYTES = 0.025, 15_000
 """Of 400 copies without `--json`: share of a core, and memory of each, of command and server together."""
@@ -216,7 +215,7 @@ def main() -> int:
     text = to_markdown(runs, plain, asked.copies, about)
     print(text)
     if asked.update_docs:
-        put_between(DOCUMENT, BEGIN, END, text)
+        put(DOCUMENT, "event_lines", text)
     return int("missed" in text)
 
 

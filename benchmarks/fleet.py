@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fleet_kills, fleet_sites, fleet_waiting
-from benchmarks.fleet_tables import BEGIN, END, Part, conditions, missed, to_markdown
-from benchmarks.report import print_progress, put_between
+from benchmarks.fleet_tables import Part, missed, to_markdown
+from benchmarks.report import conditions, print_progress
+from flashferry.lab.experiment.harness import put
 
 RESULTS = Path(__file__).with_name("results") / "fleet.json"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -58,7 +59,7 @@ def main() -> None:
     markdown = to_markdown(kept)
     print(markdown)
     if options.update_docs:
-        put_between(DOCUMENT, BEGIN, END, markdown)
+        put(DOCUMENT, "fleet", markdown)
     sys.exit(any(missed({name: kept[name]}) for name in chosen))
 
 

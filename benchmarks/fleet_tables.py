@@ -1,27 +1,14 @@
 """The figures of `benchmarks.fleet` as tables, and whether they are what we want to hold."""
 
-import os
-import platform
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.report import about
+from flashferry.lab.experiment.harness import markdown
+
 Part = dict[str, Any]
-BEGIN, END = "<!-- fleet: begin -->", "<!-- fleet: end -->"
 Row = tuple[str, str, str, bool | None]
 """What is measured, what is wanted, what was found, and whether it is met; None where nothing is wanted."""
-
-
-def conditions(command: str) -> Part:
-    """Return what every figure must say of the machine."""
-    return {
-        "command": command,
-        "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
-    }
 
 
 def to_markdown(parts: Part) -> str:
@@ -31,9 +18,8 @@ def to_markdown(parts: Part) -> str:
         part = parts.get(name)
         if part is None:
             continue
-        lines = [f"**{name}**: {_about(part)}", "", "| measure | wanted | found | |", "|---|---|---|---|"]
-        lines += [f"| {text} | {wanted} | {found} | {_word(met)} |" for text, wanted, found, met in rows(part)]
-        blocks.append("\n".join(lines))
+        shown = ((text, wanted, found, _word(met)) for text, wanted, found, met in rows(part))
+        blocks.append(f"**{name}**: {about(part)}.\n\n{markdown(('measure', 'wanted', 'found', ''), shown)}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -41,13 +27,6 @@ def missed(parts: Part) -> list[str]:
     """Return what was wanted and not found."""
     all_rows = {"waiting": _waiting, "sites": _sites, "kills": _kills}
     return [row[0] for name, part in parts.items() for row in all_rows[name](part) if row[3] is False]
-
-
-def _about(part: Part) -> str:
-    return (
-        f"`{part['command']}`, {part['at']} UTC, {part['took_s']} s, Linux {part['kernel']}, {part['cpus']} CPUs, "
-        f"Python {part['python']}, load {part['load_average']} before."
-    )
 
 
 def _word(met: bool | None) -> str:

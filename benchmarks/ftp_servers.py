@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,9 @@ from benchmarks import isolation, measures, report, subjects
 from benchmarks.measures import Bench, Crowd, Load
 from benchmarks.summary import Summary
 from benchmarks.workers import MeasureFailed
+from flashferry.lab.experiment.harness import put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from benchmarks.subjects import Subject
 
 _Item = TypeVar("_Item")
@@ -207,7 +207,7 @@ def main(arguments: list[str]) -> int:
     (options.results / "ftp_servers.json").write_text(report.to_json(session))
     (options.results / "ftp_servers.md").write_text(markdown)
     if options.update_docs:
-        report.update_document(_DOCUMENT, markdown)
+        put(_DOCUMENT, "ftp_servers", markdown)
     print(markdown)
     missed = [target for target in Summary(session.figures).targets() if target.met is False]
     return 1 if missed else 0

@@ -11,6 +11,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,17 +21,15 @@ from benchmarks import http_subjects, isolation, measures, report
 from benchmarks.measures import Bench, Crowd, Load
 from benchmarks.summary import Spread, Summary, Target
 from benchmarks.workers import MeasureFailed, Worker
+from flashferry.lab.experiment.harness import put, targets_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from benchmarks.subjects import Subject
 
 _MODULE = "benchmarks.http_servers"
 _RESULTS = Path(__file__).parent / "results"
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 _CLIENT = Path(__file__).with_name("http_client.py")
-BEGIN, END = "<!-- http_servers: begin -->", "<!-- http_servers: end -->"
 _CROWD = 400
 _OURS, _FTP, _NGINX = "flashferry http", "flashferry ftp", "nginx http"
 _OURS_TLS, _NGINX_TLS = "flashferry https", "nginx https"
@@ -163,10 +162,7 @@ def to_markdown(found: dict[str, Any]) -> str:
     for title, find, scale, digits in rows:
         cells = [spread.show(scale, digits) if (spread := find(name)) else "-" for name in names]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    lines += ["", "| target | found | |", "|---|---|---|"]
-    for target in found["targets"]:
-        word = {True: "met", False: "**missed**", None: "open"}[target["met"]]
-        lines.append(f"| {target['text']} | {target['found']} | {word} |")
+    lines += ["", targets_table((each["text"], each["found"], each["met"]) for each in found["targets"])]
     return "\n".join(lines) + "\n"
 
 
@@ -193,7 +189,7 @@ def main(arguments: list[str]) -> int:
     _RESULTS.mkdir(parents=True, exist_ok=True)
     (_RESULTS / "http_servers.json").write_text(json.dumps(found, indent=1) + "\n")
     if options.update_docs:
-        report.put_between(_DOCUMENT, BEGIN, END, markdown)
+        put(_DOCUMENT, "http_servers", markdown)
     print(markdown)
     return 1 if any(target["met"] is False for target in found["targets"]) else 0
 

@@ -3,15 +3,12 @@
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.subjects import HOST, WITH_SBIN, Ours, Subject, SubjectProcess, free_port
 from flashferry.fileserver import ListenerSettings
 from flashferry.httpserver import http_listener, https_listener
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NGINX = "nginx"
 

@@ -9,8 +9,9 @@ import asyncio
 import statistics
 import time
 
-from benchmarks.lab_driver import Copied, conditions, head, in_core_loop, peer, row, session, sparse
+from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, sparse
 from benchmarks.procfs import cpu_s, pss_bytes, rss_bytes
+from flashferry.lab.experiment.servers import Copied, session
 from flashferry.lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, start_world
 
 _LINK_MBIT_S = 300

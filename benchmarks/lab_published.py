@@ -10,7 +10,8 @@ import argparse
 import statistics
 from dataclasses import dataclass
 
-from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, session, sparse
+from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, sparse
+from flashferry.lab.experiment.servers import session
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 _FILE_BYTES = 52_428_800

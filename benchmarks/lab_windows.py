@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, session, sparse
+from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, sparse
+from flashferry.lab.experiment.servers import session
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 _WINDOWS_BYTES = (4128, 16384, 65535, 262144, 1048576, 4194304)

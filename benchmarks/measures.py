@@ -4,15 +4,13 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from benchmarks import procfs
 from benchmarks.isolation import Ground, seen_congestion_control
 from benchmarks.subjects import HOST, Subject
 from benchmarks.workers import MeasureFailed, Worker, start_together
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _RUN_S = 60.0
 _SETTLE_S = 0.6

@@ -133,7 +133,7 @@ def main() -> None:
     text = "\n".join(_lines(given.seeds))
     print(text)
     if given.docs is not None:
-        from flashferry.lab.experiment.tables import put
+        from flashferry.lab.experiment.harness import put
 
         put(given.docs, SECTION, text)
 

@@ -25,12 +25,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fleet_tables import conditions
-from benchmarks.pace_tables import BEGIN, END, Part, missed, to_markdown
+from benchmarks.pace_tables import Part, missed, to_markdown
 from benchmarks.pace_together import measure_together
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import conditions, print_progress
 from flashferry.lab.experiment.bench import Bench, image_name, open_bench
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
+from flashferry.lab.experiment.harness import put
 
 RESULTS = Path(__file__).with_name("results") / "pace.json"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -164,7 +164,7 @@ def main() -> None:
     markdown = to_markdown(kept)
     print(markdown)
     if options.update_docs:
-        put_between(DOCUMENT, BEGIN, END, markdown)
+        put(DOCUMENT, "pace", markdown)
     sys.exit(bool(missed({name: kept[name] for name in chosen})))
 
 

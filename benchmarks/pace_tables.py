@@ -4,8 +4,10 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.report import about
+from flashferry.lab.experiment.harness import targets_table
+
 Part = dict[str, Any]
-BEGIN, END = "<!-- pace: begin -->", "<!-- pace: end -->"
 Target = tuple[str, str, bool]
 """What is wanted, what was found, whether it is met."""
 
@@ -31,10 +33,8 @@ def to_markdown(parts: Part) -> str:
         part = parts[name]
         rows = [row for row in part["rows"] if not row.get("error")]
         failed = len(part["rows"]) - len(rows)
-        lines = [f"**{name}**: {_about(part)}" + (f" {failed} runs failed." if failed else ""), "", *table(rows), ""]
-        lines += ["| target | found | |", "|---|---|---|"]
-        lines += [f"| {text} | {found} | {'met' if met else '**missed**'} |" for text, found, met in targets(rows)]
-        blocks.append("\n".join(lines))
+        head = f"**{name}**: {about(part)}." + (f" {failed} runs failed." if failed else "")
+        blocks.append("\n".join([head, "", *table(rows), "", targets_table(targets(rows))]))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -46,13 +46,6 @@ def missed(parts: Part) -> list[str]:
         for text, _, met in _PARTS[name][1]([row for row in part["rows"] if not row.get("error")])
         if not met
     ]
-
-
-def _about(part: Part) -> str:
-    return (
-        f"`{part['command']}`, {part['at']} UTC, {part['took_s']} s, Linux {part['kernel']}, {part['cpus']} CPUs, "
-        f"Python {part['python']}, load {part['load_average']} before."
-    )
 
 
 def _mb(bytes_per_s: float) -> str:

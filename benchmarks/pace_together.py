@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
-from flashferry.lab.experiment.bench import Bench, JsonChild, fetched, image_name, site_client
+from flashferry.lab.experiment.bench import Bench, fetched, image_name, site_client
+from flashferry.lab.experiment.harness import JsonChild
 from ftpserver import ftp_listener
 
 COPIES = 4

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,24 +25,19 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from flashferry.core.values import replace
-from flashferry.model.fleet_plan import Action, PlannedDevice
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.plan_file import save_plan
 from flashferry.model.policy import StagePolicy
 from flashferry.model.waves import WavePolicy
 from flashferry.planning import fleet_planner
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
-from flashferry.planning.gather import Found
+from flashferry.planning.gather import Found, Inspection
 from inventory.host_view import view
 from inventory.image_rules import ImageChoice
 from inventory.nornir_loader import open_inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nornir.core import Nornir
-
-    from flashferry.model.fleet_plan import FleetPlan
-    from flashferry.planning.gather import Inspection
 
 SIZES = (1_000, 10_000, 100_000)
 SITES = 2_000

@@ -25,8 +25,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
-from benchmarks.report import put_between
+from benchmarks.pyftpdlib_table import Reasons, mistakes, to_markdown
 from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.protocol import IOLoop, ServingContext
@@ -35,6 +34,7 @@ from flashferry.fileserver.ticket_accounts import seal
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.image import ImageFile
+from flashferry.lab.experiment.harness import put
 from ftpserver import FtpOptions, ftp_listener
 from ftpserver.data import FTPServer, ImageChannel
 from ftpserver.protocol import session_class
@@ -171,7 +171,7 @@ def main() -> None:
     for mistake in found:
         print(mistake, file=sys.stderr)
     if options.update_docs and not found:
-        put_between(DOCUMENT, BEGIN, END, markdown)
+        put(DOCUMENT, "pyftpdlib_suite", markdown)
     sys.exit(bool(found))
 
 

@@ -4,7 +4,6 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-BEGIN, END = "<!-- pyftpdlib_suite: begin -->", "<!-- pyftpdlib_suite: end -->"
 WORDING = "wording"
 
 

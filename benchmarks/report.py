@@ -6,21 +6,18 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.summary import Summary
+from benchmarks.summary import Spread, Summary
+from flashferry.lab.experiment.harness import targets_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from benchmarks.isolation import Ground
     from benchmarks.measures import Figure
-    from benchmarks.summary import Spread
 
 _PLAIN = ("command", "versions", "congestion_controls", "notices", "took_s")
-BEGIN, END = "<!-- ftp_servers: begin -->", "<!-- ftp_servers: end -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,33 +78,28 @@ def to_markdown(session: Session) -> str:
         if set(cells) == {"-"}:
             continue
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    lines += ["", "| target | found | |", "|---|---|---|"]
-    for target in summary.targets():
-        word = {True: "met", False: "**missed**", None: "open"}[target.met]
-        lines.append(f"| {target.text} | {target.found} | {word} |")
+    lines += ["", targets_table((each.text, each.found, each.met) for each in summary.targets())]
     return "\n".join(lines) + "\n"
 
 
-def update_document(path: "Path", markdown: str) -> None:
-    """Put the tables between the two marks of a document.
+def conditions(command: str) -> dict[str, Any]:
+    """Return what every figure must say of the machine."""
+    return {
+        "command": command,
+        "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+    }
 
-    Raises:
-        ValueError: It does not have both marks.
-    """
-    put_between(path, BEGIN, END, markdown)
 
-
-def put_between(path: "Path", first: str, last: str, markdown: str) -> None:
-    """Put text between two marks of a document.
-
-    Raises:
-        ValueError: It does not have both marks.
-    """
-    before, begin, rest = path.read_text().partition(first)
-    _, end, after = rest.partition(last)
-    if not begin or not end:
-        raise ValueError(f"{path}: expected the marks {first} and {last}; put them where the tables shall stand")
-    path.write_text(f"{before}{first}\n{markdown}{last}{after}")
+def about(part: Mapping[str, Any]) -> str:
+    """Return in a sentence how a part came about, from its `conditions` and `took_s`."""
+    return (
+        f"`{part['command']}`, {part['at']} UTC, {part['took_s']} s, Linux {part['kernel']}, {part['cpus']} CPUs, "
+        f"Python {part['python']}, load {part['load_average']} before"
+    )
 
 
 def _host() -> dict[str, Any]:

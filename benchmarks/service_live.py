@@ -28,14 +28,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from benchmarks import procfs
-from benchmarks.fleet_tables import conditions
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import conditions, print_progress
 from benchmarks.subjects import free_port
+from flashferry.lab.experiment.harness import put
 from flashferry.service.principal import Role
 from tests.browsing import Serving, browsing, cookie_of, serving, signed_in
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "service.md"
-BEGIN, END = "<!-- service_live: begin -->", "<!-- service_live: end -->"
 MOST_SHARE, MOST_BYTES, MOST_DELAY_S, MOST_BROWSER_SHARE = 0.20, 150e6, 2.0, 0.05
 _SETTLE_S = 5.0
 _SKIP_S = 60
@@ -237,7 +236,7 @@ def main() -> None:
     text = to_markdown(costs, shares, f"{given.devices} devices in one run, some fifty events a second ({told})")
     print(text)
     if given.update_docs:
-        put_between(DOCUMENT, BEGIN, END, text)
+        put(DOCUMENT, "service_live", text)
     missed = [
         one for one in costs if one.share > MOST_SHARE or one.resident_bytes > MOST_BYTES or one.gap_s > MOST_DELAY_S
     ]

@@ -29,14 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fleet_ground import FlashWatch, configurations
-from benchmarks.fleet_tables import conditions
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import conditions, print_progress
 from benchmarks.sites_broker import redis_is_here
 from benchmarks.sites_real_deaths import Death, deaths
 from benchmarks.sites_real_ground import Ground, Size, ended, lab, opened
 from benchmarks.sites_real_hardships import Hardships, steps_of
 from benchmarks.sites_real_seen import Figures, Watch, looked_at, most_share, share, targets, told, while_copying
-from benchmarks.sites_real_tables import BEGIN, END, to_markdown
+from benchmarks.sites_real_tables import to_markdown
+from flashferry.lab.experiment.harness import put
 
 RESULTS = Path(__file__).with_name("results") / "sites_real.json"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "sites-centre.md"
@@ -155,7 +155,7 @@ def main() -> int:
         kept |= {"schema": "flashferry.benchmarks.sites_real/1", name: part}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
         if given.update_docs:
-            put_between(DOCUMENT, BEGIN, END, to_markdown(kept))
+            put(DOCUMENT, "sites_real", to_markdown(kept))
     return 0 if is_good else 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-BEGIN, END = "<!-- sites_real: begin -->", "<!-- sites_real: end -->"
 Part = Mapping[str, Any]
 
 _COLUMNS = (

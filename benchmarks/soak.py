@@ -12,16 +12,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks import isolation, procfs, report
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest
 from ftpserver import ftp_listener
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MODULE = "benchmarks.soak"
 _ROOT = Path(__file__).parent.parent

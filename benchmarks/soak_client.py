@@ -10,14 +10,12 @@ import struct
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.client import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _THREADS = 96
 _TCP_REPAIR = 19

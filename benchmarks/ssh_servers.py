@@ -23,14 +23,14 @@ from typing import Any
 import asyncssh
 
 from benchmarks import procfs
-from benchmarks.report import print_progress, put_between
+from benchmarks.report import print_progress
 from flashferry.fileserver import FileServer, Limits, ServerSettings, TicketRequest
+from flashferry.lab.experiment.harness import put
 from flashferry.sshserver import ssh_listener
 
 _MODULE = "benchmarks.ssh_servers"
 _RESULTS = Path(__file__).parent / "results"
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- ssh_servers: begin -->", "<!-- ssh_servers: end -->"
 _SIZE_BYTES = 512 << 20
 _IMAGE = "image.bin"
 _SESSIONS = 400
@@ -281,7 +281,7 @@ def main(arguments: list[str]) -> int:
     }
     (options.results / "ssh_servers.json").write_text(json.dumps(data, indent=1) + "\n")
     if options.update_docs:
-        put_between(_DOCUMENT, BEGIN, END, markdown)
+        put(_DOCUMENT, "ssh_servers", markdown)
     print(markdown)
     return 1 if "**above" in markdown else 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stage_driver import flashferry
-from flashferry.lab.experiment.tables import markdown
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
 

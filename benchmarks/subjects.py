@@ -11,16 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from benchmarks.procfs import descendants, pss_bytes
 from benchmarks.workers import MeasureFailed
 from flashferry.fileserver import FileServer, Limits, ListenerSettings, ServerSettings, TicketRequest
 from ftpserver import ftp_listener
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
 HOST = "127.0.0.1"

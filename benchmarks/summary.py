@@ -2,12 +2,11 @@
 
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from benchmarks.measures import Figure
 
 _OURS = "flashferry"

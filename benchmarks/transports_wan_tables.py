@@ -4,8 +4,10 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.report import about
+from flashferry.lab.experiment.harness import targets_table
+
 Part = dict[str, Any]
-BEGIN, END = "<!-- transports_wan: begin -->", "<!-- transports_wan: end -->"
 Target = tuple[str, str, bool]
 """What is wanted, what was found, whether it is met."""
 
@@ -33,26 +35,16 @@ def to_markdown(held: Part) -> str:
     rows = [row for row in held["rows"] if not row.get("error")]
     failed = len(held["rows"]) - len(rows)
     lines = [
-        *(_about(session) for session in held["sessions"]),
+        *(f"- {about(one)}; {', '.join(filter(None, one['versions'].values()))}" for one in held["sessions"]),
         *([f"{failed} runs failed."] if failed else []),
         "",
         "| server and device | random loss | runs | MB/s, median | least | most | windows allow |",
         f"|{'---|' * 7}",
         *_rows(rows),
         "",
-        "| target | found | |",
-        "|---|---|---|",
-        *(f"| {text} | {found} | {'met' if met else '**missed**'} |" for text, found, met in targets(rows)),
+        targets_table(targets(rows)),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _about(session: Part) -> str:
-    versions = ", ".join(text for text in session["versions"].values() if text)
-    return (
-        f"- `{session['command']}`, {session['at']} UTC, {session['took_s']} s, Linux {session['kernel']}, "
-        f"{session['cpus']} CPUs, Python {session['python']}, load {session['load_average']} before; {versions}"
-    )
 
 
 def missed(held: Part) -> list[str]:

@@ -1,12 +1,11 @@
 """Verdicts held against causes that were set: `python -m benchmarks.verdicts DIR [--runs 10]`; needs root and TUN.
 
-Two parts, each of as many runs: the flows of `flashferry.lab.experiment.causes`, and a newcomer's case by the command
+Two parts, each of as many runs: the flows of `benchmarks.causes`, and a newcomer's case by the command
 line, an old router with a flash of 605 kB/s behind a link of 16 Mbit/s, stated in its inventory and not. What DIR holds
 is not run again, so that it may be done in several goes; `--docs FILE` puts the tables between the document's markers.
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -15,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.causes import SECTION, causes_text, cells, claims_too_much
+from benchmarks.report import print_progress
 from benchmarks.stage_driver import flashferry
-from flashferry.lab.experiment.causes import SECTION, causes_text, cells, claims_too_much
 from flashferry.lab.experiment.cell import LinkSetting
+from flashferry.lab.experiment.harness import JsonLines, markdown, put
 from flashferry.lab.experiment.study import Plan, run_missing
-from flashferry.lab.experiment.tables import markdown, put
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
 
@@ -55,21 +55,18 @@ def newcomer(seed: int, image: Path, *, is_stated: bool) -> dict[str, Any]:
 
 def _newcomers(folder: Path, runs: int, size_bytes: int, until_s: float) -> Iterator[dict[str, Any]]:
     """Yield the runs of the newcomer's case: those kept, then the missing ones while there is time."""
-    path = folder / "newcomer.jsonl"
-    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    yield from known
-    done = {(run["seed"], run["stated"]) for run in known}
+    ledger = JsonLines(folder / "newcomer.jsonl", lambda run: ((run["seed"], run["stated"]), run))
+    yield from list(ledger.runs.values())
     with tempfile.TemporaryDirectory(prefix="flashferry-") as name:
         image = Path(name) / _IMAGE
         image.write_bytes(os.urandom(size_bytes))
         for is_stated in (True, False):
             for seed in range(1, runs + 1):
-                if (seed, is_stated) in done or time.monotonic() > until_s:
+                if (seed, is_stated) in ledger.runs or time.monotonic() > until_s:
                     continue
                 run = newcomer(seed, image, is_stated=is_stated)
-                with path.open("a") as file:
-                    file.write(json.dumps(run, separators=(",", ":")) + "\n")
-                print(f"newcomer, seed {seed}: {run['verdict']['sentence']}", file=sys.stderr, flush=True)
+                ledger.keep((seed, is_stated), run, run)
+                print_progress(f"newcomer, seed {seed}: {run['verdict']['sentence']}")
                 yield run
 
 
@@ -114,9 +111,7 @@ def main() -> None:
         command=f"python -m benchmarks.verdicts DIR --runs {options.runs} --seconds {options.seconds:g}",
     )
     wanted = cells(range(1, options.runs + 1), seconds=options.seconds)
-    flows = run_missing(
-        wanted, plan, tell=lambda text: print(text, file=sys.stderr, flush=True), interrupted=lambda: False
-    )
+    flows = run_missing(wanted, plan, log=print_progress, interrupted=lambda: False)
     until_s = started_s + 60 * options.minutes
     staged = list(_newcomers(options.folder, options.runs, round(options.size_mb * 1e6), until_s))
     text = f"{causes_text(flows, plan)}\n\n{_newcomers_text(staged)}"

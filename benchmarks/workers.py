@@ -6,11 +6,9 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, Self
 
 _CLIENT = Path(__file__).with_name("client.py")
 

@@ -10,18 +10,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _KEY_BITS = 2048
 _YEAR = timedelta(days=365)
@@ -45,9 +42,7 @@ class ServerCertificate:
 class Authority:
     """An authority with a key of its own.
 
-    Args:
-        name: Its common name.
-        now: The time it is made at; its certificate holds from a year before to a year after.
+    `now`: The time it is made at; its certificate holds from a year before to a year after.
     """
 
     def __init__(self, name: str = "Lab CA", *, now: datetime | None = None) -> None:
@@ -74,11 +69,9 @@ class Authority:
     ) -> ServerCertificate:
         """Write a server's certificate and key into a folder, for its owner's eyes only.
 
-        Args:
-            folder: An existing folder; the files are `server.pem` and `server.key`.
-            hosts: Names and addresses that it is for; the first is the common name, too.
-            begins: From when on it holds; None for a day ago.
-            ends: Until when; None for a year from now.
+        `folder`: An existing folder; the files are `server.pem` and `server.key`. `hosts`: Names and addresses that it
+        is for; the first is the common name, too. `begins`: From when on it holds; None for a day ago. `ends`: Until
+        when; None for a year from now.
         """
         names = [
             x509.IPAddress(ipaddress.ip_address(host)) if _is_address(host) else x509.DNSName(host) for host in hosts
@@ -91,9 +84,7 @@ class Authority:
     def issue_client(self, folder: Path, name: str) -> ServerCertificate:
         """Write a certificate by which a client shows who it is, and its key, into a folder, for its owner's eyes only.
 
-        Args:
-            folder: An existing folder; the files are `NAME.pem` and `NAME.key`.
-            name: Its common name.
+        `folder`: An existing folder; the files are `NAME.pem` and `NAME.key`.
         """
         key, now = _new_key(), datetime.now(UTC)
         builder = _builder(_named(name), self._name, key, now - timedelta(days=1), now + _YEAR)

@@ -17,18 +17,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from flashferry.lab import helper
+from flashferry.lab.authority import Authority, ServerCertificate
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import enter_namespace, in_namespace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flashferry.lab.authority import Authority, ServerCertificate
 
 PROGRAM = "redis-server"
 PORT = 6379

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import probe, probe_namespaces
 from flashferry.lab.world_spec import Addressing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Rung(StrEnum):

@@ -10,15 +10,12 @@ from __future__ import annotations
 import contextlib
 import select
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab import helper
 from flashferry.lab.link import profile_from_json
-from flashferry.lab.namespaces import set_up_lan, unshare_network
+from flashferry.lab.namespaces import Ends, set_up_lan, unshare_network
 from flashferry.lab.relay import Relay, carry
-
-if TYPE_CHECKING:
-    from flashferry.lab.namespaces import Ends
 
 
 def main() -> None:

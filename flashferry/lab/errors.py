@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
 
 
 class LabError(Exception):
@@ -80,9 +78,7 @@ class Table:
     def record(self, of: type[Record], **given: Any) -> Record:
         """Read a dataclass of numbers, texts, flags, times and lists of texts; a field with a default may be missing.
 
-        Args:
-            of: The dataclass; its fields are all keys that are allowed.
-            given: Fields that the caller has read itself.
+        `of`: The dataclass; its fields are all keys that are allowed. `given`: Fields that the caller has read itself.
         """
         hints = get_type_hints(of)
         self.only(*hints)

@@ -44,8 +44,7 @@ def tie_to_owner(settings: dict[str, Any]) -> int:
 def end_with_owner(by: signal.Signals = signal.SIGTERM) -> None:
     """Have the kernel end this process when the thread that started it ends; whatever it becomes keeps that.
 
-    Args:
-        by: The signal; SIGKILL for a program that has nothing to finish.
+    `by`: The signal; SIGKILL for a program that has nothing to finish.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab.errors import LabError, Table, read_file, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def stream(seed: int | str) -> Random:
@@ -44,25 +42,22 @@ class Loss:
         return self._draw() < (profile.burst_loss_ratio if self._is_bad else profile.loss_ratio)
 
 
-class Policer:
-    """A token bucket without a queue: a packet that finds too few tokens is dropped (RFC 2697's committed part).
+class Bucket:
+    """A token bucket without a queue: what finds too few tokens is dropped (RFC 2697's committed part).
 
     The bucket starts full, as after a pause.
     """
 
     def __init__(self) -> None:
-        self._spent_bytes = 0.0
-        self._seen_s = 0.0
+        self._spent = self._seen_s = 0.0
 
-    def passes(self, profile: DirectionProfile, size: int, now_s: float) -> bool:
-        """Return whether a packet passes, and take its tokens if it does."""
-        assert profile.policer_rate_bps is not None
-        earned_bytes = (now_s - self._seen_s) * profile.policer_rate_bps / 8
-        self._spent_bytes = max(0.0, self._spent_bytes - earned_bytes)
+    def passes(self, cost: float, now_s: float, *, rate_per_s: float, burst: float) -> bool:
+        """Return whether something passes, and take its tokens if it does."""
+        self._spent = max(0.0, self._spent - (now_s - self._seen_s) * rate_per_s)
         self._seen_s = now_s
-        if self._spent_bytes + size > profile.policer_burst_bytes:
+        if self._spent + cost > burst:
             return False
-        self._spent_bytes += size
+        self._spent += cost
         return True
 
 
@@ -85,21 +80,16 @@ class NodePolicer:
 
     def __init__(self, packets_per_s: int) -> None:
         self.counters = NodeCounters()
-        self._rate = packets_per_s
-        self._has_space = max(_LEAST_BURST_PACKETS, packets_per_s // 10)
-        self._spent = 0.0
-        self._seen_s = 0.0
+        self._rate, self._burst = packets_per_s, max(_LEAST_BURST_PACKETS, packets_per_s // 10)
+        self._bucket = Bucket()
 
     def passes(self, size: int, now_s: float) -> bool:
         """Return whether a packet that arrives now is let in."""
-        self._spent = max(0.0, self._spent - (now_s - self._seen_s) * self._rate)
-        self._seen_s = now_s
         counters = self.counters
-        if self._spent + 1 > self._has_space:
+        if not self._bucket.passes(1, now_s, rate_per_s=self._rate, burst=self._burst):
             counters.dropped_packets += 1
             counters.dropped_bytes += size
             return False
-        self._spent += 1
         counters.accepted_packets += 1
         counters.accepted_bytes += size
         return True
@@ -171,13 +161,9 @@ class Counters:
 class Direction:
     """The state of one direction.
 
-    Args:
-        profile: How it behaves.
-        seed: Seeds loss and jitter; the same packets in the same order lose the same ones.
-        nodes: Policers in front of the processors of nodes at its end, by address (four bytes).
-
-    Attributes:
-        is_cut: The wire is cut: what is offered, and what would have arrived, is lost and counted.
+    `seed`: Seeds loss and jitter; the same packets in the same order lose the same ones. `nodes`: Policers in front of
+    the processors of nodes at its end, by address (four bytes). `is_cut`: The wire is cut: what is offered, and what
+    would have arrived, is lost and counted.
     """
 
     def __init__(
@@ -186,7 +172,7 @@ class Direction:
         self._nodes = nodes or {}
         self.counters = Counters()
         self._loss = Loss(stream(seed))
-        self._policer = Policer()
+        self._policer = Bucket()
         # A generator of its own: switching jitter on must not change which packets are lost.
         self._jitter: Random = stream(f"{seed}/jitter")
         self._in_service: deque[tuple[float, int]] = deque()
@@ -220,7 +206,9 @@ class Direction:
         if self.is_cut:
             counters.cut_packets += 1
             return
-        if profile.policer_rate_bps is not None and not self._policer.passes(profile, size, now_s):
+        if profile.policer_rate_bps is not None and not self._policer.passes(
+            size, now_s, rate_per_s=profile.policer_rate_bps / 8, burst=profile.policer_burst_bytes
+        ):
             counters.policed_packets += 1
             return
         sent_s = self._serialise(size, now_s)
@@ -296,7 +284,6 @@ class Figure:
         scale: A data file's figure times this is the field's.
         low: Least value of the field.
         high: Largest value of the field.
-        whole: Only whole numbers.
         off: The value 0 in a data file means that there is none.
     """
 

@@ -15,14 +15,12 @@ import fcntl
 import os
 import struct
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab.errors import LabError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 CLONE_NEWNET = 0x40000000
 """linux/sched.h"""
@@ -102,9 +100,7 @@ def become_root_in_user_namespace() -> bool:
     """Give an ordinary user a user namespace in which this process is root (user_namespaces(7)).
 
     For good, and for the whole process, which must not have started threads yet. Files keep their owner outside.
-
-    Returns:
-        Whether it worked; many systems forbid it, such as Ubuntu 24.04 by AppArmor. True for root, who needs none.
+    Returns whether it worked; many systems forbid it, such as Ubuntu 24.04 by AppArmor. True for root, who needs none.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:
@@ -124,9 +120,8 @@ def become_root_in_user_namespace() -> bool:
 def enter_user_namespace(pid: int) -> None:
     """Move this process to the user namespace of ``pid`` where that is another one: a lab without root lives in one.
 
-    Raises:
-        LabError: The process is gone, or this process has threads, which the kernel does not allow (setns(2)).
-        PermissionError: It is another user's.
+    Raises LabError: the process is gone, or this process has threads, which the kernel does not allow (setns(2));
+    PermissionError: it is another user's.
     """
     theirs = Path(f"/proc/{pid}/ns/user")
     try:
@@ -189,9 +184,7 @@ def in_namespace(pid: int) -> Iterator[None]:
 def enter_namespace(pid: int) -> None:
     """Move the calling thread to the network namespace of ``pid``; where it is there already, no right is needed.
 
-    Raises:
-        LabError: There is no such process.
-        OSError: The kernel refused.
+    Raises LabError: there is no such process; OSError: the kernel refused.
     """
     target = open_namespace(pid)
     try:
@@ -321,15 +314,10 @@ class Ends:
 def set_up_link(settings: dict[str, Any]) -> Ends | None:
     """Join the site, and its depot where it has one, with the core, and stay in the core.
 
-    The first link of a world makes the core's namespace, the others enter it.
-
-    Args:
-        settings: ``site_pid``, ``site_addresses``, ``site_network``, ``core_address``, ``core_pid`` (None to make the
-            core), ``interface`` (its name in the core), ``has_tun`` (False: plain veth pairs), ``depot_pid`` and
-            ``depot_address`` (None without a depot).
-
-    Returns:
-        The ends between which packets have to be carried; None where the kernel carries them.
+    The first link of a world makes the core's namespace, the others enter it. `settings`: ``site_pid``,
+    ``site_addresses``, ``site_network``, ``core_address``, ``core_pid`` (None to make the core), ``interface`` (its
+    name in the core), ``has_tun`` (False: plain veth pairs), ``depot_pid`` and ``depot_address`` (None without a
+    depot). Returns the ends between which packets have to be carried; None where the kernel carries them.
     """
     name, depot_pid = settings["interface"], settings.get("depot_pid")
     if settings["core_pid"] is None:
@@ -356,13 +344,9 @@ def set_up_lan(settings: dict[str, Any]) -> Ends | None:
     """Join the calling thread's namespace, a depot's, with its site by a LAN.
 
     The devices' addresses are those that they have on the WAN link: the site is one namespace, which answers for them
-    on either interface. What the depot sends to the site's network takes the LAN, all else the WAN link.
-
-    Args:
-        settings: ``site_pid``, ``site_network``, ``depot_address``, and ``profile`` (None: a plain veth pair).
-
-    Returns:
-        The ends between which packets have to be carried, the depot as the core; None where the kernel carries them.
+    on either interface. What the depot sends to the site's network takes the LAN, all else the WAN link. `settings`:
+    ``site_pid``, ``site_network``, ``depot_address``, and ``profile`` (None: a plain veth pair). Returns the ends
+    between which packets have to be carried, the depot as the core; None where the kernel carries them.
     """
     ends = None
     if settings["profile"] is not None:

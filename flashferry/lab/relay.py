@@ -15,19 +15,15 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import DESTINATION, Direction, LinkProfile, NodePolicer, profile_from_json
-from flashferry.lab.namespaces import set_up_link
+from flashferry.lab.namespaces import Ends, set_up_link
 from flashferry.lab.syn import as_ios_sends, concerns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flashferry.lab.namespaces import Ends
 
 _PACKETS_AT_ONCE = 256
 _LONGEST_PACKET_BYTES = 2048
@@ -213,10 +209,8 @@ def _be_punctual() -> None:
 def carry(relay: Relay, control: str, owner: int) -> None:
     """Report readiness, and carry packets until the owner ends.
 
-    Args:
-        relay: What carries them.
-        control: Path of the socket where it can be asked and changed.
-        owner: Turns readable when the owner ends, as does standard input.
+    `control`: Path of the socket where it can be asked and changed. `owner`: Turns readable when the owner ends, as
+    does standard input.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(control)

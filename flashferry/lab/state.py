@@ -10,16 +10,13 @@ import json
 import os
 import socket
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from flashferry.lab.errors import LabError
 from flashferry.lab.world_spec import DepotHost, DeviceAccess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _LONGEST_ANSWER_BYTES = 16 * 2**20
 
@@ -54,11 +51,8 @@ class LabState:
         pid: The process that owns the lab.
         started_ticks: When that process started, so that a reused pid is noticed.
         core_pid: A process in the core namespace.
-        server_address: The core's address.
         profile: Name of the link's profile.
-        rung: What the lab emulates.
         devices: How to reach the devices.
-        depots: The sites' depot hosts.
         links: For each site the control socket of its link; none where there is no WAN.
     """
 

@@ -13,14 +13,11 @@ import socket
 import ssl
 import struct
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import BinaryIO
+from typing import BinaryIO
 
 _PIECE_BYTES = 65536
 _LONGEST_HEAD_BYTES = 16384
@@ -60,7 +57,6 @@ class Web:
     """A running server.
 
     Attributes:
-        address: Where it listens.
         files: What it serves, by name without the slash: bytes, or the path of a file.
         behaviour: How it answers; may be replaced while it runs.
         requests: The heads of the requests, as they came.
@@ -86,12 +82,8 @@ def running_web(
 ) -> Iterator[Web]:
     """Serve in the caller's namespace until the block ends.
 
-    Args:
-        address: Where to listen.
-        files: What there is, by name without the slash.
-        port: 0 for a free one.
-        tls: Makes it a server of HTTPS.
-        congestion: Congestion control of its connections; None for the host's.
+    `files`: What there is, by name without the slash. `port`: 0 for a free one. `tls`: Makes it a server of HTTPS.
+    `congestion`: Congestion control of its connections; None for the host's.
     """
     listener = socket.create_server((address, port))
     if congestion is not None:

@@ -10,25 +10,21 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab.capability_levels import Rung, addressing_of, best_rung, check_rung
 from flashferry.lab.errors import LabError
+from flashferry.lab.link import LinkProfile
 from flashferry.lab.namespaces import LAN, in_namespace, traffic
 from flashferry.lab.standin.device import check_lines
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.recording import load_recording
 from flashferry.lab.state import LabState, ask, started_ticks
 from flashferry.lab.world_spec import DepotHost, DepotSpec, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec, settle
-from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from flashferry.lab.link import LinkProfile
-    from flashferry.lab.world_start import WorldPids
+from flashferry.lab.world_start import WorldBase, WorldPids, control_socket, start_helpers
 
 __all__ = [
     "DepotHost", "DepotSpec", "DeviceAccess", "DeviceSpec", "FlashFile", "LanTraffic", "Rung", "Site", "SiteSpec",
@@ -51,10 +47,8 @@ class FlashFile:
 class LanTraffic:
     """What a site's LAN carried, headers included: none of it was on the WAN link.
 
-    Attributes:
-        between_devices_bytes: From device to device.
-        from_depot_bytes: From the depot to the devices; 0 without a depot.
-        to_depot_bytes: From the devices to the depot.
+    `from_depot_bytes`: From the depot to the devices; 0 without a depot. `to_depot_bytes`: From the devices to the
+    depot.
     """
 
     between_devices_bytes: int
@@ -144,11 +138,8 @@ class World:
     def set_link(self, site: str | None = None, **changes: Any) -> None:
         """Change a link while it runs, for example ``loss_ratio=0.001`` or ``to_site={"delay_s": 0.1}``.
 
-        Args:
-            site: Whose link; that of every site unless named.
-            changes: Fields of `flashferry.lab.link.DirectionProfile`.
-
-        Raises LabError: there is no such setting, its value is not allowed, or this rung has no link.
+        `site`: Whose link; that of every site unless named. Raises LabError: there is no such setting, its value is not
+        allowed, or this rung has no link.
         """
         for name in [each.name for each in self.sites] if site is None else [site]:
             self._link({"do": "set", "changes": changes}, name)
@@ -232,11 +223,9 @@ class World:
 def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Iterator[World]:
     """Start a world, and end it with the with block.
 
-    Args:
-        spec: What it is made of; one router behind the published WAN unless given.
-        rung: What to emulate; never stepped down by itself, for figures would lie. `best_rung` finds what is possible.
-
-    Raises LabError: it cannot be built here; the sentence says why.
+    `spec`: What it is made of; one router behind the published WAN unless given. `rung`: What to emulate; never stepped
+    down by itself, for figures would lie. `best_rung` finds what is possible. Raises LabError: it cannot be built here;
+    the sentence says why.
     """
     spec = spec or WorldSpec()
     with contextlib.ExitStack() as stack:

@@ -10,15 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.errors import LabError, data_names, read_file, read_table
+from flashferry.lab.errors import LabError, Table, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
 from flashferry.lab.standin.recording import load_recording, nearest_platform
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flashferry.lab.errors import Table
     from flashferry.lab.world import World
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890): it is no network of anyone.
@@ -40,11 +37,9 @@ class DeviceSpec:
     """A device of a world.
 
     Attributes:
-        name: Host name.
         platform: Name of a platform data file.
         address: Its address within the network of its site (198.18.1.0/24 for the first); None for the next free one
             from the network's eleventh on.
-        username: Who may log in.
         privilege: The privilege level after login: 15, or 1 for a login that has to `enable`.
         config_lines: Configuration lines that it starts with, also in its startup configuration; a line of a section
             begins with a blank and stands behind the one that opens it.
@@ -94,12 +89,9 @@ class DepotSpec:
 class SiteSpec:
     """Devices that share a WAN link.
 
-    Attributes:
-        profile: The link's profile, or the name of a data file.
-        devices: At least one.
-        depot: Its depot host; None for none.
-        lan: Profile of the depot's line into the LAN, which all devices share when they fetch from it, or the name of a
-            data file; None for as fast as the machine allows. Between devices nothing limits but their flash.
+    `profile`: The link's profile, or the name of a data file. `depot`: Its depot host; None for none. `lan`: Profile of
+    the depot's line into the LAN, which all devices share when they fetch from it, or the name of a data file; None for
+    as fast as the machine allows. Between devices nothing limits but their flash.
     """
 
     name: str
@@ -174,10 +166,8 @@ class Site:
 class Addressing:
     """Where a world's addresses lie.
 
-    Attributes:
-        prefix: What stands for the first two bytes of 198.18.0.0/16; devices keep the other two.
-        server_address: Where a server for the devices listens.
-        port: The devices' SSH port.
+    `prefix`: What stands for the first two bytes of 198.18.0.0/16; devices keep the other two. `server_address`: Where
+    a server for the devices listens.
     """
 
     prefix: str = "198.18"
@@ -192,9 +182,8 @@ class Addressing:
 def settle(spec: WorldSpec, addressing: Addressing | None = None) -> tuple[Site, ...]:
     """Load the links' profiles and give every site a network and every device an address.
 
-    Raises:
-        LabError: A profile is wrong, a site has no device, two sites or devices have the same name or address, or an
-            address is outside its site's network.
+    Raises LabError: a profile is wrong, a site has no device, two sites or devices have the same name or address, or an
+    address is outside its site's network.
     """
     addressing = addressing or Addressing()
     sites: list[Site] = []

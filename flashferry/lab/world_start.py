@@ -10,19 +10,16 @@ import select
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 from flashferry.lab.capability_levels import Rung
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.configuration import hash9
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import ExitStack
-    from pathlib import Path
-
-    from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, WorldSpec
+from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, WorldSpec
 
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 3.0
@@ -34,10 +31,7 @@ _SECRET = re.compile("PASSW|SECRET|TOKEN")
 class Helper:
     """A helper process.
 
-    Args:
-        module: What to run.
-        settings: Sent as its first line, with what ties its life to ours.
-        log: Where its standard error goes.
+    `settings`: Sent as its first line, with what ties its life to ours. `log`: Where its standard error goes.
     """
 
     def __init__(self, module: str, settings: dict[str, Any], log: Path) -> None:
@@ -92,14 +86,9 @@ class Helper:
 class WorldBase:
     """What a world is built from: its specification, settled for a rung and its addresses, and its directory.
 
-    Attributes:
-        spec: What it is made of.
-        sites: Its sites, settled.
-        rung: What is emulated.
-        addressing: Where its addresses lie.
-        directory: Private to it.
-        core_pid: A process in a core namespace that is there already; None to make one with the first link.
-        first_interface: Number of the first site's interface in the core, where others have links there too.
+    `spec`: What it is made of. `core_pid`: A process in a core namespace that is there already; None to make one with
+    the first link. `first_interface`: Number of the first site's interface in the core, where others have links there
+    too.
     """
 
     spec: WorldSpec

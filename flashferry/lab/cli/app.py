@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -21,9 +22,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.cli.cml import LATENCIES, LatencyOption, keep_up, night
 from flashferry.lab.cli.experiment import bulk, experiment, fairness, peers, sweep
 from flashferry.lab.cli.experiment import ssh as ssh_study
-from flashferry.lab.cli.verb import LabVerb
-from flashferry.lab.demo.service.command import service_demo
-from flashferry.lab.demo.sites.command import sites_demo
+from flashferry.lab.cli.verb import LabVerb, lab_errors
+from flashferry.lab.demo.commands import service_demo, sites_demo
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -68,35 +68,28 @@ def up(
             raise ConfigInvalid(f"expected no world with --cml, found {world!r}", hint="Its labs are made by clients")
         keep_up(latency, json=json)
         return
-    from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
     from flashferry.lab.state import remove_state, write_state
     from flashferry.lab.world import best_rung, start_world
     from flashferry.lab.world_spec import load_world, write_inventory
 
-    try:
+    with lab_errors(), ExitStack() as stack:
         spec = load_world(world, seed=seed)
         # Where the system lets an ordinary user, else a lower rung is left. Before there is a second thread.
         become_root_in_user_namespace()
         reach = best_rung()
-        with (
-            stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
-            start_world(spec, rung=reach.rung) as started,
-        ):
-            inventory = write_inventory(started, started.directory / "inventory")
-            write_state(started.state())
-            _known_hosts().unlink(missing_ok=True)
-            try:
-                if json:
-                    typer.echo(result_document("lab", ExitCode.OK, _described(started, inventory, reach.reason)))
-                else:
-                    typer.echo(_introduction(started, inventory, reach.reason))
-                stop.wait()
-            finally:
-                remove_state()
-                _known_hosts().unlink(missing_ok=True)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
+        stop = stack.enter_context(stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)))
+        started = stack.enter_context(start_world(spec, rung=reach.rung))
+        inventory = write_inventory(started, started.directory / "inventory")
+        write_state(started.state())
+        stack.callback(lambda: _known_hosts().unlink(missing_ok=True))
+        stack.callback(remove_state)
+        _known_hosts().unlink(missing_ok=True)
+        if json:
+            typer.echo(result_document("lab", ExitCode.OK, _described(started, inventory, reach.reason)))
+        else:
+            typer.echo(_introduction(started, inventory, reach.reason))
+        stop.wait()
 
 
 @app.command(cls=LabVerb)
@@ -199,7 +192,6 @@ def _known_hosts() -> Path:
 
 def _ask_link(site: str, what: str) -> None:
     """Ask something of a site's link in the running lab."""
-    from flashferry.lab.errors import LabError
     from flashferry.lab.state import ask
 
     state = _running()
@@ -209,10 +201,8 @@ def _ask_link(site: str, what: str) -> None:
         raise ConfigInvalid(
             f"unknown site {site!r}: the lab has {', '.join(state.links)}", hint="Give one of these names"
         )
-    try:
+    with lab_errors():
         ask(Path(state.links[site]), {"do": what})
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
 
 
 def _become(command: list[str], site: str | None = None) -> NoReturn:
@@ -238,17 +228,14 @@ def _report(command: list[str], site: str | None) -> None:
 def _enter(command: list[str], site: str | None) -> None:
     """Enter the running lab's core, or a site's depot host, if there is such a command to run in it."""
     from flashferry.lab.enter import enter_core
-    from flashferry.lab.errors import LabError
 
     if shutil.which(command[0]) is None:
         raise ConfigInvalid(
             f"{command[0]}: expected a program, found none of that name", hint="Install it, or give its whole path"
         )
-    try:
+    with lab_errors():
         state = _running()
         enter_core(state.core_pid if site is None else _depot_pid(state, site))
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
     os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
 
 
@@ -291,7 +278,10 @@ def _introduction(world: World, inventory: Path, reason: str) -> str:
             f"  password {one.password}  enable {one.enable_secret}  {one.platform}"
             for one in site.devices
         ]
-        lines += _depot_lines(site)
+        if site.depot is not None:
+            lan = f", LAN {site.lan.describe()}" if site.lan is not None else ""
+            inside = f"flashferry lab exec --site {site.name} ..."
+            lines.append(f"  {site.depot.name:<10} {site.depot.address}  depot host{lan}: {inside}")
     lines += [
         "In another terminal:",
         f"  flashferry lab exec flashferry check --inventory {inventory}",
@@ -300,14 +290,8 @@ def _introduction(world: World, inventory: Path, reason: str) -> str:
     return "\n".join(lines)
 
 
-def _depot_lines(site: Site) -> list[str]:
-    """Return what is said of a site's depot host."""
-    if site.depot is None:
-        return []
-    lan = f", LAN {site.lan.describe()}" if site.lan is not None else ""
-    return [
-        f"  {site.depot.name:<10} {site.depot.address}  depot host{lan}: flashferry lab exec --site {site.name} ..."
-    ]
+_DEVICE_KEYS = ("name", "site", "address", "port", "platform", "username", "password", "enable_secret")
+"""Of a device in the JSON; the lab's logins are printed for people too, they open nothing but stand-ins."""
 
 
 def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
@@ -319,20 +303,7 @@ def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
         "core_pid": world.core_pid,
         "inventory": str(inventory),
         "sites": [_described_site(site) for site in world.sites],
-        "devices": [
-            {
-                "name": one.name,
-                "site": one.site,
-                "address": one.address,
-                "port": one.port,
-                "platform": one.platform,
-                # The lab's logins are printed for people too; they open nothing but stand-ins.
-                "username": one.username,
-                "password": one.password,
-                "enable_secret": one.enable_secret,
-            }
-            for one in world.devices
-        ],
+        "devices": [{key: getattr(one, key) for key in _DEVICE_KEYS} for one in world.devices],
     }
 
 

@@ -14,6 +14,7 @@ import typer
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document, say
 from flashferry.core.errors import ConfigInvalid
+from flashferry.lab.cli.verb import lab_errors
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -64,35 +65,31 @@ artefacts:
 def keep_up(latency: str, *, json: bool) -> None:
     """Keep a controller until Ctrl-C or `flashferry lab down`, with an example of a description beside it.
 
-    Raises:
-        ConfigInvalid: It cannot be built here, another lab is running, or the latency is no way to count.
+    Raises ConfigInvalid: it cannot be built here, another lab is running, or the latency is no way to count.
     """
     from flashferry.lab.cml.routers.host_process import started_controller
     from flashferry.lab.cml.routers.node import LatencyCounts
-    from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
     from flashferry.lab.state import remove_state, write_state
 
     check_latency(latency)
     become_root_in_user_namespace()  # before there is a second thread
-    try:
-        with (
-            stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
-            started_controller(counts=LatencyCounts(latency)) as controller,
-        ):
-            description = write_description(controller, Path("nights").absolute())
-            write_state(controller.state())
-            try:
-                if json:
-                    typer.echo(result_document("lab", ExitCode.OK, _described(controller, description)))
-                else:
-                    for line in _introduction(controller, description):
-                        echo(line)
-                stop.wait()
-            finally:
-                remove_state()
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
+    with (
+        lab_errors(),
+        stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
+        started_controller(counts=LatencyCounts(latency)) as controller,
+    ):
+        description = write_description(controller, Path("nights").absolute())
+        write_state(controller.state())
+        try:
+            if json:
+                typer.echo(result_document("lab", ExitCode.OK, _described(controller, description)))
+            else:
+                for line in _introduction(controller, description):
+                    echo(line)
+            stop.wait()
+        finally:
+            remove_state()
 
 
 def night(
@@ -106,25 +103,21 @@ def night(
     """Play a whole night: a controller with stand-in routers, 'flashferry nightly run' on it, its report; all goes."""
     from flashferry.lab.cml.routers.host_process import started_controller
     from flashferry.lab.cml.routers.node import LatencyCounts
-    from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
 
     check_latency(latency)
     become_root_in_user_namespace()
-    try:
-        with started_controller(counts=LatencyCounts(latency)) as controller:
-            description = write_description(controller, folder.absolute(), copies=copies, count=routers)
-            echo(f"A stand-in of a CML controller is up at {controller.url}. What it is asked for tonight:")
-            echo()
-            for line in description.read_text(encoding="utf-8").splitlines():
-                echo(line)
-            echo()
-            command = ["flashferry", "nightly", "run", str(description), "--state-dir", str(folder / "state")]
-            echo(f"$ {' '.join(command)}")
-            sys.stdout.flush()  # before the night's own lines, also in a file
-            code = _played(controller, [sys.executable, "-P", "-m", *command])
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
+    with lab_errors(), started_controller(counts=LatencyCounts(latency)) as controller:
+        description = write_description(controller, folder.absolute(), copies=copies, count=routers)
+        echo(f"A stand-in of a CML controller is up at {controller.url}. What it is asked for tonight:")
+        echo()
+        for line in description.read_text(encoding="utf-8").splitlines():
+            echo(line)
+        echo()
+        command = ["flashferry", "nightly", "run", str(description), "--state-dir", str(folder / "state")]
+        echo(f"$ {' '.join(command)}")
+        sys.stdout.flush()  # before the night's own lines, also in a file
+        code = _played(controller, [sys.executable, "-P", "-m", *command])
     raise typer.Exit(code)
 
 
@@ -140,11 +133,8 @@ def check_latency(latency: str) -> None:
 def write_description(controller: ControllerProcess, folder: Path, *, copies: int = 5, count: int = 2) -> Path:
     """Write the description of a night on a stand-in controller, and an image of random bytes, into its folder.
 
-    Args:
-        controller: The controller.
-        folder: Where the nights' artefacts go.
-        copies: Timed copies of each router.
-        count: Routers on each of the two conditions.
+    `folder`: Where the nights' artefacts go. `copies`: Timed copies of each router. `count`: Routers on each of the two
+    conditions.
     """
     from flashferry.planning.local_images import fill_randomly
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,33 +16,27 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.lab.cli.verb import check_packages
+from flashferry.lab.cli.verb import check_packages, lab_errors
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from flashferry.lab.experiment.bulk.report import Report
     from flashferry.lab.experiment.cell import Cell, Measured
     from flashferry.lab.experiment.peers.study import Found, PeersPlan, Tool
     from flashferry.lab.experiment.study import Plan
 
-OutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        envvar=OUTPUT_VARIABLE,
-        metavar="DIR",
-        help="Where results are kept; what is there is not run again.",
-        rich_help_panel=OUTPUT,
-    ),
-]
 
+def _output_option(text: str) -> Any:
+    return typer.Option(
+        "--output", "-o", envvar=OUTPUT_VARIABLE, metavar="DIR", help=text, rich_help_panel=OUTPUT
+    )  # fmt: skip
+
+
+_KEPT = "Where results are kept; what is there is not run again"
+OutputOption = Annotated[Path, _output_option(f"{_KEPT}.")]
 DocsOption = Annotated[
     Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")
 ]
-
 LinksOption = Annotated[
     int,
     typer.Option(
@@ -50,6 +46,24 @@ LinksOption = Annotated[
         help="How many WAN links to emulate at once; of timed copies, as many as cost so many full links.",
     ),
 ]
+
+
+@contextmanager
+def _stoppable() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets. Raises ConfigInvalid: the lab refuses."""
+    with lab_errors(), stop_on_signals() as stop:
+        yield stop
+
+
+def _ended(stop: threading.Event) -> ExitCode:
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+
+
+def _check_vsftpd(what: str) -> None:
+    from flashferry.lab.experiment.servers import vsftpd_path
+
+    if vsftpd_path() is None:
+        raise ConfigInvalid(f"vsftpd is not installed, {what}", hint="Install it: apt install vsftpd")
 
 
 def experiment(
@@ -81,7 +95,6 @@ def experiment(
     if ctx.invoked_subcommand is not None:
         return
     check_packages()
-    from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import study
     from flashferry.lab.experiment.tables import conditions
 
@@ -93,18 +106,14 @@ def experiment(
     cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss, size_mb=size_mb)
     size = None if size_mb is None else [size_mb]
     given = {"--arm": arm, "--server": server, "--loss": loss, "--size-mb": size}
-    command = _command(runs, links, given, full=full)
+    full_words = ("--full",) if full else ()
+    command = _command(("--runs", str(runs), "--links", str(links), *full_words), given)
     plan = study.Plan(folder=output, links=links, minutes=None, command=command)
-    try:
-        with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
+    with _stoppable() as stop:
+        done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
         section = ("seeds" if size_mb is None else "long") if loss else None
         rows, text = _reported(done, plan, docs, section)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
-    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
-    if any(run.error for run in done):
-        code = code or ExitCode.DEVICES_FAILED
+    code = _ended(stop) or (ExitCode.DEVICES_FAILED if any(run.error for run in done) else ExitCode.OK)
 
     def human() -> None:
         typer.echo(f"{text}\n")
@@ -148,17 +157,11 @@ def _reported(
 ) -> tuple[list[dict[str, Any]], str]:
     """Write the reports and the document's section; return the rows for programs and the text for people.
 
-    Args:
-        done: The runs.
-        plan: How they were run.
-        docs: The document, or None.
-        seeds_section: Its section for many seeds; None where this is the article's experiment.
-
-    Raises:
-        LabError: The document lacks the markers, or cannot be written.
+    `docs`: The document, or None. `seeds_section`: Its section for many seeds; None where this is the article's
+    experiment. Raises LabError: the document lacks the markers, or cannot be written.
     """
     from flashferry.lab.experiment import documents, study
-    from flashferry.lab.experiment.tables import put
+    from flashferry.lab.experiment.harness import put
 
     if seeds_section is not None:
         by_loss = study.write_seeds(done, plan)
@@ -189,10 +192,8 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
-    from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import documents, study
     from flashferry.lab.experiment import sweep as grid
-    from flashferry.lab.experiment.sweep import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
         raise ConfigInvalid(
@@ -209,19 +210,15 @@ def sweep(
     )
     command = f"flashferry lab sweep --runs {runs} --seconds {seconds:g}"
     plan = study.Plan(folder=output, links=links, minutes=minutes, command=command)
-    try:
-        with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
-        text = write_sweep(done, plan)
+    with _stoppable() as stop:
+        done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
+        text = grid.write_sweep(done, plan)
         if docs is not None:
             documents.document_sweep(docs, text, done)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
-    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
     if len(done) < len(cells):
         text += f"\n\n{len(done)} of {len(cells)} runs are done; the same command goes on with the rest."
     result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
-    finish("lab-sweep", code, result, as_json=json, human=lambda: typer.echo(text))
+    finish("lab-sweep", _ended(stop), result, as_json=json, human=lambda: typer.echo(text))
 
 
 def fairness(
@@ -233,58 +230,36 @@ def fairness(
     json: JsonOption = False,
 ) -> None:
     """Run a copy of ours beside a foreign CUBIC flow, and print what that one keeps."""
-    from flashferry.lab.errors import LabError
     from flashferry.lab.experiment import fairness as pairs
     from flashferry.lab.experiment import study
-    from flashferry.lab.experiment.servers import vsftpd_path
-    from flashferry.lab.experiment.tables import put
+    from flashferry.lab.experiment.harness import put
 
-    if vsftpd_path() is None:
-        raise ConfigInvalid(
-            "vsftpd is not installed, which sends the other flow", hint="Install it: apt install vsftpd"
-        )
+    _check_vsftpd("which sends the other flow")
     command = f"flashferry lab fairness --runs {runs} --seconds {seconds:g}"
     plan = study.Plan(folder=output, links=links, minutes=None, command=command)
     cells = pairs.cells(range(1, runs + 1), seconds=seconds)
-    try:
-        with stop_on_signals() as stop:
-            done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
+    with _stoppable() as stop:
+        done = study.run_missing(cells, plan, log=say, interrupted=stop.is_set)
         text = pairs.write_fairness(done, plan)
         if docs is not None:
             put(docs, "fairness", text)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
-    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
     result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
-    finish("lab-fairness", code, result, as_json=json, human=lambda: typer.echo(text))
+    finish("lab-fairness", _ended(stop), result, as_json=json, human=lambda: typer.echo(text))
 
 
 def _named(name: str, requested: list[str] | None) -> bool:
     return not requested or any(each.lower() in name.lower() for each in requested)
 
 
-def _command(
-    runs: int, links: int, options: Mapping[str, Sequence[str] | Sequence[float] | None], *, full: bool
-) -> str:
-    words = ["flashferry", "lab", "experiment", "--runs", str(runs), "--links", str(links)]
-    words += ["--full"] if full else []
+def _command(words: Sequence[str], options: Mapping[str, Sequence[str] | Sequence[float] | None]) -> str:
+    words = ["flashferry", "lab", "experiment", *words]
     for option, values in options.items():
         for value in values or ():
             words += [option, f"{value:g}" if isinstance(value, float) else value]
     return shlex.join(words)
 
 
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        envvar=OUTPUT_VARIABLE,
-        metavar="DIR",
-        help="Where results are kept; what is there is not run again (default: experiment-ssh, experiment-bulk).",
-        rich_help_panel=OUTPUT,
-    ),
-]
+_OutputOption = Annotated[Path | None, _output_option(f"{_KEPT} (default: experiment-ssh, experiment-bulk).")]
 
 _RoundsOption = Annotated[int, typer.Option("--runs", min=1, max=100, help="Rounds that count, each in its own order.")]
 
@@ -341,7 +316,6 @@ def _run(
     *,
     json: bool,
 ) -> None:
-    from flashferry.lab.errors import LabError
     from flashferry.lab.experiment.bulk.report import Asked, run
 
     folder = output or Path(f"experiment-{name}")
@@ -353,14 +327,11 @@ def _run(
         seed=seed,
         only=tuple(series or ()),
         document=docs,
-        command=_bulk_command(name, runs, size_mb, series),
+        command=_command((name, "--runs", str(runs), "--size-mb", str(size_mb)), {"--series": series}),
     )
-    try:
-        with stop_on_signals() as stop:
-            report = run(asked, log=say, interrupted=stop.is_set)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
-    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK if report.is_whole else ExitCode.DEVICES_FAILED
+    with _stoppable() as stop:
+        report = run(asked, log=say, interrupted=stop.is_set)
+    code = _ended(stop) or (ExitCode.OK if report.is_whole else ExitCode.DEVICES_FAILED)
     finish(f"lab-experiment-{name}", code, report.to_json(), as_json=json, human=lambda: _print(report, folder))
 
 
@@ -369,13 +340,6 @@ def _print(report: Report, folder: Path) -> None:
     if not report.is_whole:
         echo("Some copies are not done; the same command goes on with the rest.")
     echo(f"Figures: {folder / 'report.json'}, results.jsonl, conditions.json; graph: {folder / report.graph_name}")
-
-
-def _bulk_command(name: str, runs: int, size_mb: int, series: list[str] | None) -> str:
-    words = ["flashferry", "lab", "experiment", name, "--runs", str(runs), "--size-mb", str(size_mb)]
-    for one in series or ():
-        words += ["--series", one]
-    return shlex.join(words)
 
 
 def peers(
@@ -395,31 +359,20 @@ def peers(
     json: JsonOption = False,
 ) -> None:
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
-    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment.harness import put
     from flashferry.lab.experiment.peers.study import PeersPlan
-    from flashferry.lab.experiment.servers import vsftpd_path
-    from flashferry.lab.experiment.tables import put
 
-    if vsftpd_path() is None:
-        raise ConfigInvalid(
-            "vsftpd is not installed, from which the peers' devices pull", hint="Install it: apt install vsftpd"
-        )
+    _check_vsftpd("from which the peers' devices pull")
     plan = PeersPlan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
     installed = _installed(tool, python)
-    requested = [
-        (each, name) for each in installed for name in each.situations if _is_named(name, situation)
-    ]  # fmt: skip
+    requested = [(each, name) for each in installed for name in each.situations if _named(name, situation)]
     command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g} --parallel {parallel}"
-    try:
-        with stop_on_signals() as stop:
-            found, text = _play(requested, plan, output, f"`{command}`; {_conditions(installed)}", stop)
+    with _stoppable() as stop:
+        found, text = _play(requested, plan, output, f"`{command}`; {_conditions(installed)}", stop)
         if docs is not None:
             put(docs, "peers", text)
-    except LabError as error:
-        raise ConfigInvalid(str(error).rstrip(".")) from None
-    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
     result: dict[str, object] = {"folder": str(output), "found": found}
-    finish("lab-peers", code, result, as_json=json, human=lambda: typer.echo(text))
+    finish("lab-peers", _ended(stop), result, as_json=json, human=lambda: typer.echo(text))
 
 
 def _play(
@@ -450,7 +403,7 @@ def _installed(names: list[str] | None, python: Path | None) -> dict[Tool, dict[
 
     there = {}
     for each in TOOLS:
-        if not _is_named(each.name, names):
+        if not _named(each.name, names):
             continue
         its_versions = versions(each, python)
         if its_versions is None:
@@ -465,7 +418,3 @@ def _conditions(installed: dict[Tool, dict[str, str]]) -> str:
 
     packages = {name: version for each in installed.values() for name, version in each.items()}
     return ", ".join((conditions(()), *(f"{name} {version}" for name, version in packages.items())))
-
-
-def _is_named(name: str, words: list[str] | None) -> bool:
-    return not words or any(word.lower() in name.lower() for word in words)

@@ -35,14 +35,7 @@ def main() -> None:
         control_at=control_at,
         folder=arguments.folder,
     ) as running:
-        shown = {
-            "url": running.url,
-            "ca_file": str(running.ca_file),
-            "username": running.username,
-            "password": running.password,
-            "control": running.control,
-        }
-        sys.stdout.write(json.dumps(shown) + "\n")
+        sys.stdout.write(json.dumps(running.as_json()) + "\n")
         sys.stdout.flush()
         over.wait()
 

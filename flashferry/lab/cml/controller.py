@@ -27,14 +27,7 @@ from flashferry.lab.cml.topology import checked_title, parse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A local account of the stand-in.
-
-    Attributes:
-        username: The name to log in by.
-        password: In the clear, as everything in a lab.
-        is_admin: Sees and ends the labs of all.
-        user_id: The controller's id of the account.
-    """
+    """A local account of the stand-in; `is_admin` sees and ends the labs of all. Its password is in the clear."""
 
     username: str
     password: str = field(repr=False)
@@ -45,10 +38,7 @@ class User:
 class Access:
     """Who may come in, and with what.
 
-    Args:
-        users: The accounts.
-        clock: Seconds, of any beginning.
-        lifetime_s: How long tokens live, asked at each use: a switch may change it.
+    `lifetime_s`: How long tokens live, asked at each use: a switch may change it.
     """
 
     def __init__(self, users: Iterable[User], *, clock: Callable[[], float], lifetime_s: Callable[[], float]) -> None:
@@ -129,12 +119,9 @@ BRIDGES = (
 class Controller:
     """A controller's state. Callers hold `lock` while they use it.
 
-    Args:
-        folder: An existing, empty folder of its own, for image files.
-        runtime: What runs the nodes; None for nodes that are nothing but a clock.
-        users: The accounts; the first owns what no account made.
-        clock: Seconds, of any beginning; never backwards.
-        began: The time at which `clock` showed what it shows now.
+    `folder`: An existing, empty folder of its own, for image files. `runtime`: What runs the nodes; None for nodes that
+    are nothing but a clock. `users`: The accounts; the first owns what no account made. `clock`: Seconds, of any
+    beginning; never backwards. `began`: The time at which `clock` showed what it shows now.
     """
 
     def __init__(
@@ -221,13 +208,13 @@ class Controller:
     def take(self, text: str, user: User, *, title: str | None) -> Lab:
         """Make a lab from a topology. Raises Refused: 400: it is none that may be imported; then no lab is made."""
         given = parse(text, title=title, definitions=self.definitions, version=self.version)
-        lab = self.create(user, title=given.title, description=given.description, notes=given.notes)
-        fill(lab, given)
+        head = given.lab
+        lab = self.create(user, title=head.title, description=head.description or "", notes=head.notes or "")
+        fill(lab, given, self.definitions)
         self.conditions.take_imported(lab)
-        for node_id in lab.nodes:
-            self.life.note(lab, "ADD", "NODE", node_id)
-        for link_id in lab.links:
-            self.life.note(lab, "ADD", "LINK", link_id)
+        for kind, ids in (("NODE", lab.nodes), ("LINK", lab.links)):
+            for each in ids:
+                self.life.note(lab, "ADD", kind, each)
         return lab
 
     def delete(self, lab: Lab) -> None:

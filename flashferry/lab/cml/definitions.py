@@ -15,13 +15,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One refusal.
+    """One refusal: the code of the answer and the description, with fields to fill in.
 
-    Attributes:
-        status: The code of the answer.
-        words: The description, with fields to fill in.
-        source: Where status and words are known from; empty for words of our own.
-        is_status_known: Whether at least the status is.
+    `source` is where both are known from, empty for words of our own; `is_status_known` whether at least the code is.
     """
 
     status: HTTPStatus
@@ -42,44 +38,44 @@ class Refused(Exception):
 _API = "description of the interface, 2.9"
 _CLIENT = "virl2-client 2.10.1"
 
+_NOT_FOUND, _FORBIDDEN, _BAD, _UNAUTHORIZED = (
+    HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED,
+)  # fmt: skip
+
 TEXTS = {
-    "lab_not_found": Text(HTTPStatus.NOT_FOUND, "Lab not found: {lab_id}", _CLIENT),
-    "node_not_found": Text(HTTPStatus.NOT_FOUND, "Node not found: {node_id}"),
-    "link_not_found": Text(HTTPStatus.NOT_FOUND, "Link not found: {link_id}"),
-    "interface_not_found": Text(HTTPStatus.NOT_FOUND, "Interface not found: {interface_id}"),
-    "annotation_not_found": Text(HTTPStatus.NOT_FOUND, "Annotation not found: {annotation_id}"),
-    "definition_not_found": Text(HTTPStatus.NOT_FOUND, "Definition not found: {definition_id}"),
-    "not_found": Text(HTTPStatus.NOT_FOUND, "Not found: {what}"),
-    "no_route": Text(HTTPStatus.NOT_FOUND, "The stand-in has no {method} {path} in {version}"),
-    "wrong_login": Text(HTTPStatus.FORBIDDEN, "Authentication failed!"),
-    "no_token": Text(HTTPStatus.UNAUTHORIZED, "No authorization token provided."),
-    "bad_token": Text(HTTPStatus.UNAUTHORIZED, "Invalid or expired token."),
-    "not_permitted": Text(HTTPStatus.FORBIDDEN, "User {user} may not do that."),
-    "bad_request": Text(HTTPStatus.BAD_REQUEST, "Bad Request: {why}"),
-    "bad_topology": Text(HTTPStatus.BAD_REQUEST, "Bad Request: topology: {why}"),
-    "missing_node_definition": Text(HTTPStatus.BAD_REQUEST, "Node definition not found: {definition} (node {label})"),
-    "missing_image_definition": Text(HTTPStatus.BAD_REQUEST, "Image definition not found: {definition} (node {label})"),
-    "bad_condition": Text(HTTPStatus.BAD_REQUEST, "Bad Request: link condition: {why}"),
-    "no_condition": Text(HTTPStatus.BAD_REQUEST, "No link condition exists", _API),
-    "cannot_start": Text(HTTPStatus.BAD_REQUEST, "Cannot start lab.{why}", _API),
+    "lab_not_found": Text(_NOT_FOUND, "Lab not found: {lab_id}", _CLIENT),
+    "node_not_found": Text(_NOT_FOUND, "Node not found: {node_id}"),
+    "link_not_found": Text(_NOT_FOUND, "Link not found: {link_id}"),
+    "interface_not_found": Text(_NOT_FOUND, "Interface not found: {interface_id}"),
+    "annotation_not_found": Text(_NOT_FOUND, "Annotation not found: {annotation_id}"),
+    "definition_not_found": Text(_NOT_FOUND, "Definition not found: {definition_id}"),
+    "not_found": Text(_NOT_FOUND, "Not found: {what}"),
+    "no_route": Text(_NOT_FOUND, "The stand-in has no {method} {path} in {version}"),
+    "wrong_login": Text(_FORBIDDEN, "Authentication failed!"),
+    "no_token": Text(_UNAUTHORIZED, "No authorization token provided."),
+    "bad_token": Text(_UNAUTHORIZED, "Invalid or expired token."),
+    "not_permitted": Text(_FORBIDDEN, "User {user} may not do that."),
+    "bad_request": Text(_BAD, "Bad Request: {why}"),
+    "bad_topology": Text(_BAD, "Bad Request: topology: {why}"),
+    "missing_node_definition": Text(_BAD, "Node definition not found: {definition} (node {label})"),
+    "missing_image_definition": Text(_BAD, "Image definition not found: {definition} (node {label})"),
+    "bad_condition": Text(_BAD, "Bad Request: link condition: {why}"),
+    "no_condition": Text(_BAD, "No link condition exists", _API),
+    "cannot_start": Text(_BAD, "Cannot start lab.{why}", _API),
     "wipe_while_running": Text(
-        HTTPStatus.FORBIDDEN, "The lab must be stopped before it can be wiped", _API, is_status_known=False
+        _FORBIDDEN, "The lab must be stopped before it can be wiped", _API, is_status_known=False
     ),
     "delete_while_running": Text(
-        HTTPStatus.FORBIDDEN, "The lab must be stopped and wiped first: {lab_id}", is_status_known=False
+        _FORBIDDEN, "The lab must be stopped and wiped first: {lab_id}", is_status_known=False
     ),
-    "change_while_running": Text(
-        HTTPStatus.FORBIDDEN, "{what} can only be changed while it is wiped", is_status_known=False
-    ),
-    "refused_by_switch": Text(
-        HTTPStatus.FORBIDDEN, "A switch of the stand-in refuses to {verb} labs", is_status_known=False
-    ),
-    "no_capture": Text(HTTPStatus.NOT_FOUND, "No capture on link {link_id}", is_status_known=False),
-    "capture_not_running": Text(HTTPStatus.BAD_REQUEST, "Link {link_id} is not started", is_status_known=False),
-    "no_file_name": Text(HTTPStatus.BAD_REQUEST, "X-Original-File-Name header is missing"),
-    "bad_file_name": Text(HTTPStatus.BAD_REQUEST, "Unsupported file name: {name}"),
-    "bad_definition": Text(HTTPStatus.BAD_REQUEST, "Bad Request: definition: {why}"),
-    "in_use": Text(HTTPStatus.FORBIDDEN, "{what} is in use", is_status_known=False),
+    "change_while_running": Text(_FORBIDDEN, "{what} can only be changed while it is wiped", is_status_known=False),
+    "refused_by_switch": Text(_FORBIDDEN, "A switch of the stand-in refuses to {verb} labs", is_status_known=False),
+    "no_capture": Text(_NOT_FOUND, "No capture on link {link_id}", is_status_known=False),
+    "capture_not_running": Text(_BAD, "Link {link_id} is not started", is_status_known=False),
+    "no_file_name": Text(_BAD, "X-Original-File-Name header is missing"),
+    "bad_file_name": Text(_BAD, "Unsupported file name: {name}"),
+    "bad_definition": Text(_BAD, "Bad Request: definition: {why}"),
+    "in_use": Text(_FORBIDDEN, "{what} is in use", is_status_known=False),
 }
 """Every refusal, by a name of ours."""
 
@@ -99,11 +95,8 @@ def refused(name: str, /, **fields: object) -> Refused:
     return Refused(TEXTS[name], **fields)
 
 
-IMAGE_FILES = (".qcow", ".qcow2", ".iol", ".tar", ".tar.gz")
-"""How the name of an image file may end."""
-
-LONGEST_LABEL = 64
-"""Characters of an image definition's label."""
+_IMAGE_FILES = (".qcow", ".qcow2", ".iol", ".tar", ".tar.gz")
+_LONGEST_LABEL = 64
 
 _IMAGE_KEYS = frozenset({
     "id", "node_definition_id", "label", "disk_image", "description", "ram", "cpus", "cpu_limit", "data_volume",
@@ -118,13 +111,8 @@ _IMAGE_REQUIRED = ("id", "node_definition_id", "label", "disk_image")
 class NodeDefinition:
     """A kind of node.
 
-    Attributes:
-        definition_id: ``iosv``, ...
-        label: For people.
-        day0: The name of its main day-0 file.
-        port: Its physical interfaces by slot, with `{n}` for the slot, `{m}` for the slot plus one, `{b}` and `{u}`
-            for board and unit of four.
-        has_loopback: Whether `Loopback0` comes with it.
+    `day0`: The name of its main day-0 file. `port`: Its physical interfaces by slot, with `{n}` for the slot, `{m}` for
+    the slot plus one, `{b}` and `{u}` for board and unit of four. `has_loopback`: Whether `Loopback0` comes with it.
     """
 
     definition_id: str
@@ -207,8 +195,7 @@ _IMAGES = {
 class Definitions:
     """What there is, and what was added.
 
-    Args:
-        folder: Where uploaded image files go.
+    `folder`: Where uploaded image files go.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -221,11 +208,7 @@ class Definitions:
     @property
     def files(self) -> list[str]:
         """The names of the image files in the drop folder."""
-        return sorted(path.name for path in self._folder.iterdir() if path.name.endswith(IMAGE_FILES))
-
-    def node(self, definition_id: str) -> NodeDefinition | None:
-        """Return a node definition; None where there is none."""
-        return self.nodes.get(definition_id)
+        return sorted(path.name for path in self._folder.iterdir() if path.name.endswith(_IMAGE_FILES))
 
     def nodes_as_json(self) -> list[dict[str, Any]]:
         """Return all node definitions as the interface does."""
@@ -236,12 +219,8 @@ class Definitions:
 
         Raises Refused: a key is missing, unknown or of a wrong form; its file or node definition is not there.
         """
-        if not isinstance(given, dict):
-            raise refused("bad_definition", why=f"expected an object, found {type(given).__name__}")
-        if (why := self._objection(given)) is not None:
+        if (why := self._objection(given)) is not None or not isinstance(given, dict):
             raise refused("bad_definition", why=why)
-        if given["id"] in self.images:
-            raise refused("bad_definition", why=f"{given['id']} exists already")
         self.images[given["id"]] = {**_image(given["id"], given["node_definition_id"]), "read_only": False, **given}
 
     def remove_image(self, definition_id: str) -> None:
@@ -253,7 +232,7 @@ class Definitions:
         """Return where an uploaded file goes. Raises Refused: there is no name, or it is none of an image."""
         if not name:
             raise refused("no_file_name")
-        if Path(name).name != name or not name.endswith(IMAGE_FILES):
+        if Path(name).name != name or not name.endswith(_IMAGE_FILES):
             raise refused("bad_file_name", name=name)
         return self._folder / name
 
@@ -264,28 +243,30 @@ class Definitions:
             raise refused("not_found", what=name)
         path.unlink()
 
-    def _objection(self, given: dict[str, Any]) -> str | None:
+    def _objection(self, given: object) -> str | None:
+        if not isinstance(given, dict):
+            return f"expected an object, found {type(given).__name__}"
         if missing := [key for key in _IMAGE_REQUIRED if not isinstance(given.get(key), str)]:
             return f"{missing[0]!r} is a required property"
         if unknown := sorted(set(given) - _IMAGE_KEYS):
             return f"additional properties are not allowed ({unknown[0]!r} was unexpected)"
-        if len(given["label"]) > LONGEST_LABEL:
-            return f"label: at most {LONGEST_LABEL} characters"
+        if len(given["label"]) > _LONGEST_LABEL:
+            return f"label: at most {_LONGEST_LABEL} characters"
         if given["node_definition_id"] not in self.nodes:
             return f"there is no node definition {given['node_definition_id']}"
         sha256 = given.get("sha256")
         if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", str(sha256)):
             return "sha256: expected 64 hexadecimal digits"
+        if given["id"] in self.images:
+            return f"{given['id']} exists already"
         known = {each["disk_image"] for each in self.images.values()} | set(self.files)
         return None if given["disk_image"] in known else f"there is no file {given['disk_image']}"
 
 
 def _image(image: str, node: str) -> dict[str, Any]:
     return {
-        "id": image,
+        **dict.fromkeys(("id", "label", "description"), image),
         "node_definition_id": node,
-        "label": image,
-        "description": image,
         "disk_image": f"{image}.qcow2",
         **dict.fromkeys(("ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size")),
         "read_only": True,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
-from flashferry.lab.cml.definitions import NodeDefinition, refused
+from flashferry.lab.cml.definitions import Definitions, NodeDefinition, refused
 from flashferry.lab.cml.runtime import InterfacePlan, LabPlan, LinkPlan, NodePlan, NodeState
-from flashferry.lab.cml.topology import GivenInterface, GivenTopology, as_condition
+from flashferry.lab.cml.topology import GivenTopology, as_condition, files_of
 
 _MAC_PREFIX = "52:54:00"
 _macs = count(1)
@@ -65,15 +65,8 @@ class Capture:
 class Link:
     """A link between two interfaces.
 
-    Attributes:
-        link_id: The controller's id of it.
-        label: Its name.
-        one: The interface at one end.
-        two: And at the other.
-        condition: As it is stored and read back; None for none.
-        operational: As the controller says that it is in force.
-        applied: As the runtime applies it; a switch makes them differ.
-        capture: The last one.
+    `condition` is stored and read back, `operational` is what the controller says to be in force, and `applied` what
+    the runtime applies; a switch makes them differ. `capture` is the last one.
     """
 
     link_id: str
@@ -88,16 +81,11 @@ class Link:
 
 @dataclass(slots=True, kw_only=True)
 class Lab:
-    """A lab.
+    """A lab, with its events, oldest first.
 
-    Attributes:
-        created: As the interface writes times.
-        modified: The same, of the last change.
-        born_at: By the controller's clock, for what is behind.
-        mappings: External connectors' keys and the bridges they stand for.
-        events: What happened, oldest first.
-        seen: The state of each node when it was last looked at.
-        stops: Nodes that were ordered to stop and still show a state: until when, and which.
+    `created` and `modified` are as the interface writes times, `born_at` is by the controller's clock. `mappings` has
+    external connectors' keys and their bridges, `seen` each node's state at the last event, and `stops` the nodes that
+    were ordered to stop and still show a state: until when, and which.
     """
 
     lab_id: str
@@ -121,22 +109,15 @@ class Lab:
 
     def node(self, node_id: str) -> Node:
         """Return a node. Raises Refused: 404."""
-        if (node := self.nodes.get(node_id)) is None:
-            raise refused("node_not_found", node_id=node_id)
-        return node
+        return _found(self.nodes, node_id, "node")
 
     def link(self, link_id: str) -> Link:
         """Return a link. Raises Refused: 404."""
-        if (link := self.links.get(link_id)) is None:
-            raise refused("link_not_found", link_id=link_id)
-        return link
+        return _found(self.links, link_id, "link")
 
     def interface(self, interface_id: object) -> Interface:
         """Return an interface. Raises Refused: 404."""
-        for interface in self.interfaces():
-            if interface.interface_id == interface_id:
-                return interface
-        raise refused("interface_not_found", interface_id=interface_id)
+        return _found({each.interface_id: each for each in self.interfaces()}, str(interface_id), "interface")
 
     def interfaces(self) -> Iterator[Interface]:
         """Yield all interfaces, node by node."""
@@ -148,38 +129,47 @@ class Lab:
         return next((link for link in self.links.values() if interface in (link.one, link.two)), None)
 
 
+Element = TypeVar("Element")
+
+
+def _found(elements: Mapping[str, Element], key: str, what: str) -> Element:
+    if key not in elements:
+        raise refused(f"{what}_not_found", **{f"{what}_id": key})
+    return elements[key]
+
+
 def new_id() -> str:
     """Return an id as the controller makes them."""
     return str(uuid.uuid4())
 
 
-def fill(lab: Lab, given: GivenTopology) -> None:
+def fill(lab: Lab, given: GivenTopology, definitions: Definitions) -> None:
     """Put the elements of a topology into a new lab; ids are made anew, as on a real controller."""
-    ports: dict[tuple[str, str], Interface] = {}
-    for each in given.nodes:
+    ports: dict[tuple[object, object], Interface] = {}
+    for each in given.nodes or ():
         node = Node(
             node_id=new_id(),
             label=each.label,
             node_definition=each.node_definition,
-            image_definition=each.image_definition,
+            image_definition=each.image_definition or None,
             x=each.x,
             y=each.y,
-            tags=list(each.tags),
-            configuration=list(each.configuration),
-            settings=dict(each.settings),
+            tags=each.tags or [],
+            configuration=files_of(each.configuration, definitions.nodes[each.node_definition].day0),
+            settings=each.settings,
         )
-        for port in each.interfaces:
-            ports[each.key, port.key] = _interface(node, port)
+        for port in each.interfaces or ():
+            made = _interface(node, port.label, port.slot, kind=port.type, mac_address=port.mac_address)
+            ports[each.id, port.id] = made
         lab.nodes[node.node_id] = node
         note_mapping(lab, node)
-    for link in given.links:
-        made = add_link(lab, ports[link.ends[0]], ports[link.ends[1]], link.label)
-        made.condition = dict(link.conditioning) if link.conditioning else None
-    lab.annotations = {new_id(): dict(each) for each in given.annotations}
-    lab.smart_annotations = {new_id(): dict(each) for each in given.smart_annotations}
-    for node in lab.nodes.values():
-        note_tags(lab, node)
-    lab.extras.update(given.extras)
+    for link in given.links or ():
+        one, two = (ports[end] for end in link.ends)
+        add_link(lab, one, two, link.label or "").condition = link.conditioning or None
+    lab.annotations = {new_id(): each for each in given.annotations or ()}
+    lab.smart_annotations = {new_id(): each for each in given.smart_annotations or ()}
+    note_tags(lab)
+    lab.extras.update(given.lab.extras)
 
 
 def add_interfaces(node: Node, definition: NodeDefinition, slot: int | None) -> list[Interface]:
@@ -189,15 +179,13 @@ def add_interfaces(node: Node, definition: NodeDefinition, slot: int | None) -> 
     slots = [free] if slot is None else [number for number in range(slot + 1) if number not in taken]
     if not slots:
         raise refused("bad_request", why=f"slot {slot} of {node.label} is taken")
-    return [_new_interface(node, definition.interface_label(number), number) for number in slots]
+    return [_interface(node, definition.interface_label(number), number) for number in slots]
 
 
 def populate(node: Node, definition: NodeDefinition, ports: int = 4) -> None:
     """Give a node the interfaces that it comes with."""
     if definition.has_loopback:
-        node.interfaces.append(
-            Interface(interface_id=new_id(), node_id=node.node_id, label="Loopback0", slot=None, kind="loopback")
-        )
+        _interface(node, "Loopback0", None, kind="loopback")
     add_interfaces(node, definition, 0 if definition.definition_id == "external_connector" else ports - 1)
 
 
@@ -215,21 +203,21 @@ def add_link(lab: Lab, one: Interface, two: Interface, label: str = "") -> Link:
 
 
 def note_mapping(lab: Lab, node: Node) -> None:
-    """Know the key of an external connector; `System Bridge` and `NAT` have their bridges, others have none yet."""
+    """Map the key of an external connector to its bridge; of keys that are no bridge's, none is known yet."""
     if node.node_definition == "external_connector":
         key = node.day0 or "NAT"
-        lab.mappings.setdefault(key, {"System Bridge": "bridge0", "NAT": "virbr0"}.get(key, _bridge(key)))
+        bridges = {"System Bridge": "bridge0", "NAT": "virbr0", "bridge0": "bridge0", "virbr0": "virbr0"}
+        lab.mappings.setdefault(key, bridges.get(key))
 
 
-def note_tags(lab: Lab, node: Node) -> None:
-    """Have a smart annotation for each tag, and for no other, as the controller does by itself."""
-    used = {tag for each in lab.nodes.values() for tag in each.tags} | set(node.tags)
+def note_tags(lab: Lab) -> None:
+    """Make a smart annotation for each tag, and remove every other, as the controller does by itself."""
+    used = {tag for each in lab.nodes.values() for tag in each.tags}
     held = {str(each.get("tag")): key for key, each in lab.smart_annotations.items()}
     for tag in sorted(used - set(held)):
-        lab.smart_annotations[new_id()] = _smart_annotation(tag)
-    for tag, key in held.items():
-        if tag not in used:
-            del lab.smart_annotations[key]
+        lab.smart_annotations[new_id()] = {**_SMART_ANNOTATION, "tag": tag, "label": tag}
+    for tag in set(held) - used:
+        del lab.smart_annotations[held[tag]]
 
 
 def plan_of(lab: Lab) -> LabPlan:
@@ -269,21 +257,13 @@ def _node_plan(lab: Lab, node: Node) -> NodePlan:
     )
 
 
-def _interface(node: Node, given: GivenInterface) -> Interface:
+def _interface(
+    node: Node, label: str, slot: int | None, *, kind: str = "physical", mac_address: str | None = None
+) -> Interface:
+    mac_address = mac_address or (_mac() if kind == "physical" else "")
     made = Interface(
-        interface_id=new_id(),
-        node_id=node.node_id,
-        label=given.label,
-        slot=given.slot,
-        kind=given.kind,
-        mac_address=given.mac_address or (_mac() if given.kind == "physical" else ""),
+        interface_id=new_id(), node_id=node.node_id, label=label, slot=slot, kind=kind, mac_address=mac_address
     )
-    node.interfaces.append(made)
-    return made
-
-
-def _new_interface(node: Node, label: str, slot: int) -> Interface:
-    made = Interface(interface_id=new_id(), node_id=node.node_id, label=label, slot=slot, mac_address=_mac())
     node.interfaces.append(made)
     return made
 
@@ -293,23 +273,8 @@ def _mac() -> str:
     return f"{_MAC_PREFIX}:{number >> 16 & 0xFF:02x}:{number >> 8 & 0xFF:02x}:{number & 0xFF:02x}"
 
 
-def _bridge(key: str) -> str | None:
-    return key if key in {"bridge0", "virbr0"} else None
-
-
-def _smart_annotation(tag: str) -> dict[str, Any]:
-    return {
-        "tag": tag,
-        "is_on": True,
-        "padding": 35,
-        "label": tag,
-        "tag_offset_x": 0,
-        "tag_offset_y": 0,
-        "tag_size": 14,
-        "group_distance": 400,
-        "thickness": 1,
-        "border_style": "",
-        "fill_color": "#AAAAAAFF",
-        "border_color": "#00000080",
-        "z_index": 0,
-    }
+_SMART_ANNOTATION = {
+    "tag": "", "is_on": True, "padding": 35, "label": "", "tag_offset_x": 0, "tag_offset_y": 0, "tag_size": 14,
+    "group_distance": 400, "thickness": 1, "border_style": "", "fill_color": "#AAAAAAFF", "border_color": "#00000080",
+    "z_index": 0,
+}  # fmt: skip

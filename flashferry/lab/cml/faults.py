@@ -33,10 +33,7 @@ class Kind(StrEnum):
 class Switch:
     """One switch.
 
-    Attributes:
-        kind: What it takes.
-        default: Its value unless it is set.
-        effect: What it does, in one sentence.
+    `default`: Its value unless it is set. `effect`: What it does, in one sentence.
     """
 
     kind: Kind
@@ -111,8 +108,6 @@ class Selector:
         after: So many fitting requests are let through first.
         seconds: For the slow ones, on the controller's clock.
         is_in_vain: For the slow ones: first until the client has given up, then for `seconds`.
-        seen: Fitting requests so far.
-        hits: Those that were hit.
     """
 
     path: str = ""
@@ -134,17 +129,6 @@ class Selector:
             return False
         self.hits += 1
         return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Struck:
-    """What hits one request: the names of the faults, each with the selector that does."""
-
-    faults: Mapping[str, Selector]
-
-    def has(self, name: str) -> bool:
-        """Whether that fault hits it."""
-        return name in self.faults
 
 
 class Switches:
@@ -181,17 +165,16 @@ class Switches:
             self._values[name] = max(left - 1, 0)
             return bool(left > 0)
 
-    def strike(self, method: str, path: str) -> Struck:
-        """Return the faults of answers that hit a request."""
+    def strike(self, method: str, path: str) -> dict[str, Selector]:
+        """Return the faults of answers that hit a request, by name, each with the selector that does."""
         with self._lock:
-            hits = {
+            return {
                 name: selector
                 for name, switch in TABLE.items()
                 if switch.kind is Kind.ANSWERS
                 for selector in self._values[name] or ()
                 if selector.strikes(method, path)
             }
-        return Struck(faults=hits)
 
     def shown(self) -> dict[str, dict[str, Any]]:
         """Return the table with the present values, for people."""
@@ -210,25 +193,22 @@ def _shown(value: Any) -> Any:
     return value
 
 
+_TYPES: dict[Kind, type | tuple[type, ...]] = {
+    Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: (int, float), Kind.TEXT: str, Kind.LABELS: (list, tuple),
+    Kind.STATES: dict, Kind.CONDITION: dict,
+}  # fmt: skip
+
+
 def _checked(name: str, value: Any) -> Any:
     switch = TABLE.get(name)
     if switch is None:
         raise LabError(f"There is no switch {name!r}; there are: {', '.join(TABLE)}.")
     if value is None:
         return switch.default
-    requested: dict[Kind, type | tuple[type, ...]] = {
-        Kind.FLAG: bool,
-        Kind.COUNT: int,
-        Kind.SECONDS: (int, float),
-        Kind.TEXT: str,
-        Kind.LABELS: (list, tuple),
-        Kind.STATES: dict,
-        Kind.CONDITION: dict,
-    }
     if switch.kind is Kind.ANSWERS:
         return _selectors(name, value)
     is_flag = isinstance(value, bool)
-    if not isinstance(value, requested[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
+    if not isinstance(value, _TYPES[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
         raise LabError(f"The switch {name} takes: {switch.kind.value}; found {value!r}.")
     return tuple(value) if isinstance(value, list) else value
 

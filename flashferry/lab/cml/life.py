@@ -181,8 +181,7 @@ class Life:
         return None
 
     def _counts(self, node: Node) -> bool:
-        definition = self._definitions.node(node.node_definition)
-        return definition is None or definition.is_counted
+        return self._definitions.nodes[node.node_definition].is_counted
 
     def _check_switch(self, verb: str) -> None:
         if self._switches.take(f"refuse_{verb}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,17 @@ from starlette.responses import PlainTextResponse, Response
 
 from flashferry.lab.cml.controller import OUI, User
 from flashferry.lab.cml.definitions import refused
-from flashferry.lab.cml.elements import Lab, Node, add_interfaces, add_link, new_id, note_mapping, note_tags, populate
+from flashferry.lab.cml.elements import (
+    Interface,
+    Lab,
+    Node,
+    add_interfaces,
+    add_link,
+    new_id,
+    note_mapping,
+    note_tags,
+    populate,
+)
 from flashferry.lab.cml.routing import ApiRoute, Call, as_yaml
 from flashferry.lab.cml.runtime import NodeState
 from flashferry.lab.cml.shapes import console_key
@@ -21,6 +32,11 @@ from flashferry.lab.cml.topology import NODE_SETTINGS, check_definitions, check_
 
 _EXTRAS = ("autostart", "node_staging")
 _TRAFFIC_BYTES_PER_S = 1500
+
+
+def _check_only(given: dict[str, Any], known: Collection[str]) -> None:
+    if unknown := sorted(set(given).difference(known)):
+        raise refused("bad_request", why=f"additional properties are not allowed ({unknown[0]!r} was unexpected)")
 
 
 def _list(call: Call) -> list[str]:
@@ -63,25 +79,20 @@ def _change(call: Call) -> dict[str, Any]:
 
 def _checked_extras(call: Call, given: dict[str, Any]) -> dict[str, Any]:
     known = {"title", "description", "notes", "owner", "groups", "associations"}
-    known |= set(_EXTRAS) if call.controller.version >= (2, 10) else set()
-    if unknown := sorted(set(given) - known):
-        raise refused("bad_request", why=f"additional properties are not allowed ({unknown[0]!r} was unexpected)")
+    _check_only(given, known | set(_EXTRAS) if call.controller.version >= (2, 10) else known)
     return {key: given[key] for key in _EXTRAS if key in given}
 
 
 def _start(call: Call) -> None:
     call.controller.life.start(call.lab, running=call.controller.counted())
-    call.controller.life.observe(call.lab)
 
 
-def _stop(call: Call) -> None:
-    call.controller.life.stop(call.lab)
-    call.controller.life.observe(call.lab)
+def _then_observed(order: Callable[[Call], None]) -> Callable[[Call], None]:
+    def handler(call: Call) -> None:
+        order(call)
+        call.controller.life.observe(call.lab)
 
-
-def _wipe(call: Call) -> None:
-    call.controller.life.wipe(call.lab)
-    call.controller.life.observe(call.lab)
+    return handler
 
 
 def _topology(call: Call) -> dict[str, Any]:
@@ -90,20 +101,21 @@ def _topology(call: Call) -> dict[str, Any]:
     return call.controller.shapes.topology(call.lab, schema=call.controller.schema, configurations=configurations)
 
 
-def _testbed(call: Call) -> str:
+def _download(call: Call) -> Response:
+    return as_yaml(call.controller.shapes.download(call.lab, schema=call.controller.schema))
+
+
+def _testbed(call: Call) -> Response:
     host = call.query.get("hostname") or call.request.headers.get("host", "localhost").partition(":")[0]
-    return call.controller.shapes.testbed(call.lab, host=host)
+    return as_yaml(call.controller.shapes.testbed(call.lab, host=host))
 
 
 def _addresses(call: Call) -> dict[str, Any]:
-    found = {node_id: _addresses_of(call, call.lab, node_id) for node_id in call.lab.nodes}
+    switches, found = call.controller.switches, {}
+    for node_id, node in call.lab.nodes.items():
+        hidden = not switches.value("is_snooping") or node.label in switches.value("no_address")
+        found[node_id] = call.controller.shapes.addresses(call.lab, node, hidden=hidden)
     return {node_id: each for node_id, each in found.items() if each["interfaces"]}
-
-
-def _addresses_of(call: Call, lab: Lab, node_id: str) -> dict[str, Any]:
-    switches, node = call.controller.switches, lab.nodes[node_id]
-    hidden = not switches.value("is_snooping") or node.label in switches.value("no_address")
-    return call.controller.shapes.addresses(lab, node, hidden=hidden)
 
 
 def _statistics(call: Call) -> dict[str, Any]:
@@ -133,20 +145,16 @@ LAB_ROUTES = (
     ApiRoute("GET", "labs/{lab}", lambda call: call.controller.shapes.lab(call.lab)),
     ApiRoute("PATCH", "labs/{lab}", _change),
     ApiRoute("DELETE", "labs/{lab}", lambda call: call.controller.delete(call.lab)),
-    ApiRoute("PUT", "labs/{lab}/start", _start),
-    ApiRoute("PUT", "labs/{lab}/stop", _stop),
-    ApiRoute("PUT", "labs/{lab}/wipe", _wipe),
+    ApiRoute("PUT", "labs/{lab}/start", _then_observed(_start)),
+    ApiRoute("PUT", "labs/{lab}/stop", _then_observed(lambda call: call.controller.life.stop(call.lab))),
+    ApiRoute("PUT", "labs/{lab}/wipe", _then_observed(lambda call: call.controller.life.wipe(call.lab))),
     ApiRoute("GET", "labs/{lab}/state", lambda call: call.controller.life.lab_state(call.lab)),
     ApiRoute("GET", "labs/{lab}/check_if_converged", lambda call: call.controller.life.is_converged(call.lab)),
     ApiRoute("GET", "labs/{lab}/lab_element_state", lambda call: call.controller.shapes.states(call.lab)),
     ApiRoute("GET", "labs/{lab}/events", lambda call: call.lab.events),
     ApiRoute("GET", "labs/{lab}/topology", _topology),
-    ApiRoute(
-        "GET",
-        "labs/{lab}/download",
-        lambda call: as_yaml(call.controller.shapes.download(call.lab, schema=call.controller.schema)),
-    ),
-    ApiRoute("GET", "labs/{lab}/pyats_testbed", lambda call: as_yaml(_testbed(call))),
+    ApiRoute("GET", "labs/{lab}/download", _download),
+    ApiRoute("GET", "labs/{lab}/pyats_testbed", _testbed),
     ApiRoute("GET", "labs/{lab}/layer3_addresses", _addresses),
     ApiRoute("GET", "labs/{lab}/simulation_stats", _statistics),
     ApiRoute("GET", "labs/{lab}/resource_pools", lambda _: []),
@@ -175,13 +183,12 @@ def _as_json(call: Call, node: Node) -> dict[str, Any]:
 
 def _add_node(call: Call) -> dict[str, str]:
     given, definitions = call.object, call.controller.definitions
-    _check_keys(given)
+    _check_only(given, _NODE_KEYS)
+    check_node(given)
     label = str(given.get("label"))
     check_definitions(given.get("node_definition"), given.get("image_definition"), label, definitions)
     node = Node(node_id=new_id(), label=label, node_definition=given["node_definition"])
     _put(call, node, given)
-    call.lab.nodes[node.node_id] = node
-    note_mapping(call.lab, node)
     if call.asks("populate_interfaces"):
         populate(node, definitions.nodes[node.node_definition])
     call.controller.life.note(call.lab, "ADD", "NODE", node.node_id)
@@ -196,26 +203,22 @@ def _put(call: Call, node: Node, given: dict[str, Any]) -> None:
         node.tags = list(given["tags"] or ())
     if "configuration" in given:
         day0 = call.controller.definitions.nodes[node.node_definition].day0
-        node.configuration = list(files_of(given["configuration"], day0))
+        node.configuration = files_of(given["configuration"], day0)
     node.settings.update({key: given[key] for key in NODE_SETTINGS if key in given})
-    note_tags(call.lab, node)
-
-
-def _check_keys(given: dict[str, Any]) -> None:
-    if unknown := sorted(set(given) - _NODE_KEYS):
-        raise refused("bad_request", why=f"additional properties are not allowed ({unknown[0]!r} was unexpected)")
-    check_node(given)
+    call.lab.nodes[node.node_id] = node
+    note_tags(call.lab)
+    note_mapping(call.lab, node)
 
 
 def _change_node(call: Call) -> str:
     given = call.object
-    _check_keys(given)
+    _check_only(given, _NODE_KEYS)
+    check_node(given)
     image = given.get("image_definition", call.node.image_definition)
     if "configuration" in given or "image_definition" in given:
         check_definitions(call.node.node_definition, image, call.node.label, call.controller.definitions)
         _check_wiped(call, call.node)
     _put(call, call.node, given)
-    note_mapping(call.lab, call.node)
     call.controller.life.note(call.lab, "CHANGE", "NODE", call.node.node_id)
     return call.node.node_id
 
@@ -225,13 +228,17 @@ def _check_wiped(call: Call, node: Node) -> None:
         raise refused("change_while_running", what=f"Node {node.label}")
 
 
+def _unlink(lab: Lab, interface: Interface) -> None:
+    if (link := lab.link_at(interface)) is not None:
+        del lab.links[link.link_id]
+
+
 def _remove_node(call: Call) -> None:
     _check_wiped(call, call.node)
     for interface in call.node.interfaces:
-        if (link := call.lab.link_at(interface)) is not None:
-            del call.lab.links[link.link_id]
+        _unlink(call.lab, interface)
     del call.lab.nodes[call.node.node_id]
-    note_tags(call.lab, next(iter(call.lab.nodes.values()), Node(node_id="", label="", node_definition="")))
+    note_tags(call.lab)
     call.controller.life.note(call.lab, "REMOVE", "NODE", call.node.node_id)
 
 
@@ -271,8 +278,7 @@ def _add_interface(call: Call) -> object:
 
 def _remove_interface(call: Call) -> None:
     interface = call.lab.interface(call.names["interface"])
-    if (link := call.lab.link_at(interface)) is not None:
-        del call.lab.links[link.link_id]
+    _unlink(call.lab, interface)
     call.lab.nodes[interface.node_id].interfaces.remove(interface)
 
 
@@ -384,55 +390,44 @@ _NEVER = "2036-01-01 00:00:00"
 
 
 def _status(call: Call) -> dict[str, Any]:
-    return {
-        "udi": call.controller.compute_id,
-        "registration": _registration(call),
-        "authorization": _authorization(call),
-        "reservation_mode": False,
-        "transport": {"ssms": _SMART_SERVER, "proxy": {"server": None, "port": None}, "default_ssms": _SMART_SERVER},
-        "features": _features(call),
-        "product_license": {"active": "CML_Personal", "is_enterprise": False},
-    }
-
-
-def _registration(call: Call) -> dict[str, Any]:
     is_licensed = call.controller.is_licensed
-    return {
+    done, expires = _times("SUCCESS" if is_licensed else "FAILED"), _NEVER if is_licensed else None
+    registration = {
         "status": "COMPLETED" if is_licensed else "NOT_REGISTERED",
-        "expires": _NEVER if is_licensed else None,
-        "smart_account": "Lab" if is_licensed else None,
-        "virtual_account": "Lab" if is_licensed else None,
+        "expires": expires,
+        **dict.fromkeys(("smart_account", "virtual_account"), "Lab" if is_licensed else None),
         "instance_name": "cml-standin",
-        "register_time": _times("SUCCESS" if is_licensed else "FAILED"),
+        "register_time": done,
         "renew_time": _times("FAILED"),
     }
-
-
-def _authorization(call: Call) -> dict[str, Any]:
-    is_licensed = call.controller.is_licensed
-    return {
+    authorization = {
         "status": "IN_COMPLIANCE" if is_licensed else "EVAL_EXPIRED",
-        "renew_time": _times("SUCCESS" if is_licensed else "FAILED"),
-        "expires": _NEVER if is_licensed else None,
+        "renew_time": done,
+        "expires": expires,
     }
-
-
-def _times(success: str) -> dict[str, str | None]:
-    return {**dict.fromkeys(("succeeded", "attempted", "scheduled", "status", "failure")), "success": success}
-
-
-def _features(call: Call) -> list[dict[str, Any]]:
     feature = {
         "id": "regid.2019-10.com.cisco.CML_PERSONAL,1.0_standin",
         "name": "CML - Personal License",
         "description": "Stands in for a licence",
         "in_use": call.controller.counted(),
-        "status": "IN_COMPLIANCE" if call.controller.is_licensed else "INIT",
+        "status": "IN_COMPLIANCE" if is_licensed else "INIT",
         "version": "1.0",
         "min": 0,
         "max": call.controller.switches.value("quota"),
     }
-    return [feature]
+    return {
+        "udi": call.controller.compute_id,
+        "registration": registration,
+        "authorization": authorization,
+        "reservation_mode": False,
+        "transport": {"ssms": _SMART_SERVER, "proxy": {"server": None, "port": None}, "default_ssms": _SMART_SERVER},
+        "features": [feature],
+        "product_license": {"active": "CML_Personal", "is_enterprise": False},
+    }
+
+
+def _times(success: str) -> dict[str, str | None]:
+    return {**dict.fromkeys(("succeeded", "attempted", "scheduled", "status", "failure")), "success": success}
 
 
 def _register(call: Call) -> None:
@@ -459,13 +454,8 @@ _LONGEST_PART_HEAD = 4096
 
 
 def _information(call: Call) -> object:
-    switches = call.controller.switches
-    return {
-        "version": switches.value("version"),
-        "ready": switches.value("is_ready"),
-        "allow_ssh_pubkey_auth": False,
-        "oui": OUI,
-    }
+    version, is_ready = (call.controller.switches.value(name) for name in ("version", "is_ready"))
+    return {"version": version, "ready": is_ready, "allow_ssh_pubkey_auth": False, "oui": OUI}
 
 
 def _log_in(call: Call) -> object:
@@ -486,12 +476,8 @@ def _health(call: Call) -> object:
     controller = call.controller
     is_ready = bool(controller.switches.value("is_ready"))
     compute = {
-        "kvm_vmx_enabled": True,
-        "enough_cpus": True,
-        "refplat_images_available": True,
-        "lld_connected": is_ready,
-        "valid": is_ready,
-        "is_controller": True,
+        **dict.fromkeys(("kvm_vmx_enabled", "enough_cpus", "refplat_images_available", "is_controller"), True),
+        **dict.fromkeys(("lld_connected", "valid"), is_ready),
         "hostname": "cml-standin",
     }
     return {
@@ -499,7 +485,7 @@ def _health(call: Call) -> object:
         "computes": {controller.compute_id: compute},
         "is_licensed": controller.is_licensed,
         "is_enterprise": False,
-        "controller": {"core_connected": True, "nodes_loaded": True, "images_loaded": True, "valid": True},
+        "controller": dict.fromkeys(("core_connected", "nodes_loaded", "images_loaded", "valid"), True),
     }
 
 
@@ -603,34 +589,21 @@ def _remove_file(call: Call) -> object:
 
 def _connectors(call: Call) -> object:
     is_snooping = bool(call.controller.switches.value("is_snooping"))
-    return [
-        {
-            "id": key,
-            "tags": [each["label"]],
-            "allowed": True,
-            "protected": False,
-            "snooped": is_snooping,
-            **each,
-            "operational": {
-                "forwarding": each["forwarding"],
-                "label": each["label"],
-                "mtu": 1500,
-                "exists": True,
-                "enabled": True,
-                "ip_networks": ["192.168.255.1/24"] if each["forwarding"] == "NAT" else [],
-            },
-        }
-        for key, each in call.controller.connectors.items()
-    ]
+    return [_connector(key, each, is_snooping=is_snooping) for key, each in call.controller.connectors.items()]
+
+
+def _connector(key: str, held: dict[str, Any], *, is_snooping: bool) -> dict[str, Any]:
+    networks = ["192.168.255.1/24"] if held["forwarding"] == "NAT" else []
+    now = {"forwarding": held["forwarding"], "label": held["label"], "mtu": 1500, "exists": True, "enabled": True}
+    flags = {"allowed": True, "protected": False, "snooped": is_snooping}
+    return {"id": key, "tags": [held["label"]], **flags, **held, "operational": {**now, "ip_networks": networks}}
 
 
 def _user_json(call: Call, user: User) -> dict[str, Any]:
     return {
         "id": user.user_id,
         "username": user.username,
-        "fullname": "",
-        "description": "",
-        "email": "",
+        **dict.fromkeys(("fullname", "description", "email"), ""),
         "admin": user.is_admin,
         "groups": [],
         "labs": [lab.lab_id for lab in call.controller.labs() if lab.owner_id == user.user_id],
@@ -640,17 +613,14 @@ def _user_json(call: Call, user: User) -> dict[str, Any]:
 
 def _computes(call: Call) -> object:
     controller = call.controller
-    counts = {"deployed": controller.counted(), "running": controller.counted(), "orphans": 0}
     host: dict[str, Any] = {
         "id": controller.compute_id,
         "hostname": "cml-standin",
         "server_address": "127.0.0.1",
-        "is_connector": True,
-        "is_simulator": True,
+        **dict.fromkeys(("is_connector", "is_simulator", "is_synced"), True),
         "is_connected": bool(controller.switches.value("is_ready")),
-        "is_synced": True,
         "admission_state": "READY",
-        "node_counts": counts,
+        "node_counts": {**dict.fromkeys(("deployed", "running"), controller.counted()), "orphans": 0},
     }
     if controller.version < (2, 10):
         host["nodes"] = [node_id for lab in controller.labs() for node_id in lab.nodes]

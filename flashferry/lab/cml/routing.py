@@ -41,12 +41,7 @@ def refusal(error: Refused) -> Response:
 class Call:
     """A request that has found its handler.
 
-    Attributes:
-        request: What came in.
-        names: What stands in the path for the names of the template.
-        user: Whose token it carries.
-        body: What came with it.
-        spool: A file with the body of an upload.
+    `names`: What stands in the path for the names of the template. `spool`: A file with the body of an upload.
     """
 
     controller: Controller
@@ -114,12 +109,8 @@ Handler = Callable[[Call], object]
 class ApiRoute(Route):
     """One call of the interface.
 
-    Args:
-        method: ``GET``, ...
-        template: The path below ``/api/v0/``, with ``{lab}`` and the like for one part of it.
-        handler: What answers.
-        since: The version that brought it; empty for all.
-        is_open: Whether it needs no token.
+    `template`: The path below ``/api/v0/``, with ``{lab}`` and the like for one part of it. `since`: The version that
+    brought it; empty for all. `is_open`: Whether it needs no token.
     """
 
     def __init__(

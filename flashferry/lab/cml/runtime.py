@@ -64,10 +64,8 @@ class InterfacePlan:
 class NodePlan:
     """A node as it is to run.
 
-    Attributes:
-        image_definition: None for that of the node's definition.
-        day0: The main day-0 file; of an external connector the key of its mapping, and `bridge` what that maps to.
-        tags: As written, such as ``pat:tcp:2001:22``.
+    `image_definition`: None for that of the node's definition. `day0`: The main day-0 file; of an external connector
+    the key of its mapping, and `bridge` what that maps to. `tags`: As written, such as ``pat:tcp:2001:22``.
     """
 
     node_id: str
@@ -130,8 +128,7 @@ class NodeRuntime(Protocol):
     def set_condition(self, lab_id: str, link_id: str, condition: Condition | None) -> Condition | None:
         """Put a condition on a link, or none, whether or not the lab runs; it holds for later starts, too.
 
-        Returns:
-            What is in force on the link now, the controller's ``operational``; None for nothing.
+        Returns what is in force on the link now, the controller's ``operational``; None for nothing.
         """
 
     def stop(self, lab_id: str, node_id: str | None = None) -> None:

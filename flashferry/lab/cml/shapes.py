@@ -18,9 +18,7 @@ _WITHOUT_ADDRESSES = frozenset({"external_connector", "unmanaged_switch"})
 class Shapes:
     """Shows labs.
 
-    Args:
-        life: For states.
-        compute_id: The id of the only compute host.
+    `compute_id`: The id of the only compute host.
     """
 
     def __init__(self, life: Life, compute_id: str) -> None:
@@ -50,10 +48,7 @@ class Shapes:
     def topology(self, lab: Lab, *, schema: str, configurations: str) -> dict[str, Any]:
         """Return a lab's topology.
 
-        Args:
-            lab: It.
-            schema: The version to say.
-            configurations: ``all`` day-0 files as a list, ``main`` only the main one as text, or ``none``.
+        `configurations`: ``all`` day-0 files as a list, ``main`` only the main one as text, or ``none``.
         """
         return {
             "lab": {

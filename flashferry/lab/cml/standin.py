@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -40,7 +40,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from flashferry.lab.authority import Authority, ServerCertificate
 from flashferry.lab.cml.controller import Controller, User
 from flashferry.lab.cml.definitions import refused
-from flashferry.lab.cml.faults import Selector, Struck, Switches
+from flashferry.lab.cml.faults import Selector, Switches
 from flashferry.lab.cml.routes import ELEMENT_ROUTES, LAB_ROUTES, LICENCE_ROUTES, SYSTEM_ROUTES
 from flashferry.lab.cml.routing import answer, as_json, below_base, refusal
 from flashferry.lab.cml.runtime import BootTimes, ClockRuntime, NodeRuntime
@@ -67,11 +67,8 @@ _PAGES = {"bad_gateway": HTTPStatus.BAD_GATEWAY, "unavailable": HTTPStatus.SERVI
 class Exchange:
     """One request and how it ended, without body and token.
 
-    Attributes:
-        method: ``GET``, ...
-        path: Below ``/api/v0/``, with its query.
-        status: Of the answer; 0 where the connection was reset instead.
-        faults: The switches that hit it.
+    `path`: Below ``/api/v0/``, with its query. `status`: Of the answer; 0 where the connection was reset instead.
+    `faults`: The switches that hit it.
     """
 
     method: str
@@ -85,12 +82,10 @@ class Web:
     """What the connections of a running stand-in share.
 
     Attributes:
-        controller: Its state.
         spool: A folder for what comes in.
         exchanges: What was asked and answered.
         held: Paths of requests that a slow fault holds now; one that is answered late has been carried out.
         errors: Tracebacks of calls that broke the stand-in itself; the client saw its connection end.
-        over: Set at the end.
     """
 
     controller: Controller
@@ -121,7 +116,7 @@ class _Interface:
             self._web.errors.append(traceback.format_exc())
         status = 0 if response is None else response.status_code
         shown = f"{path}?{query}" if query else path
-        faults = tuple(sorted(struck.faults))
+        faults = tuple(sorted(struck))
         self._web.exchanges.append(Exchange(method=request.method, path=shown, status=status, faults=faults))
         if response is None:
             _reset(scope["transport"])
@@ -140,20 +135,22 @@ class _Interface:
             spool.flush()
             yield b"", Path(spool.name)
 
-    async def _answered(self, request: Request, struck: Struck, body: bytes, spool: Path | None) -> Response | None:
+    async def _answered(
+        self, request: Request, struck: Mapping[str, Selector], body: bytes, spool: Path | None
+    ) -> Response | None:
         """Return the answer under the faults that hit; None for a reset."""
         if (instead := _instead(struck)) is not None:
             return instead
-        if struck.has("slow"):
-            await self._hold(struck.faults["slow"], request)
-        if struck.has("reset"):
+        if "slow" in struck:
+            await self._hold(struck["slow"], request)
+        if "reset" in struck:
             return None
         response = await run_in_threadpool(answer, self._web.controller, ROUTES, request, body, spool)
-        if struck.has("slow_answer"):
-            await self._hold(struck.faults["slow_answer"], request)
-        if struck.has("lost_answer"):
+        if "slow_answer" in struck:
+            await self._hold(struck["slow_answer"], request)
+        if "lost_answer" in struck:
             return None
-        if struck.has("plain_text") and response.status_code != HTTPStatus.NO_CONTENT:
+        if "plain_text" in struck and response.status_code != HTTPStatus.NO_CONTENT:
             return PlainTextResponse("The stand-in answers in plain text.\n", response.status_code)
         return response
 
@@ -169,17 +166,17 @@ class _Interface:
         web.held.remove(path)
 
 
-def _instead(struck: Struck) -> Response | None:
+def _instead(struck: Mapping[str, Selector]) -> Response | None:
     """Return the answer of a fault in whose place nothing is done."""
     for name, status in _PAGES.items():
-        if struck.has(name):
+        if name in struck:
             return HTMLResponse(_HTML.format(status=status.value, phrase=status.phrase), status)
-    if struck.has("server_error"):
+    if "server_error" in struck:
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         return as_json({"code": int(status), "description": "A switch of the stand-in makes this call fail."}, status)
-    if struck.has("expired_token"):
+    if "expired_token" in struck:
         return refusal(refused("bad_token"))
-    if struck.has("forbidden"):
+    if "forbidden" in struck:
         return refusal(refused("not_permitted", user="of this token"))
     return None
 
@@ -253,14 +250,8 @@ def serving(
 ) -> Iterator[tuple[int, str]]:
     """Serve the interface and the control port in the caller's network namespace until the block ends.
 
-    Args:
-        web: What they share.
-        address: Host and port of the interface; port 0 for a free one.
-        tls: The interface's certificate.
-        control_at: Host and port, or the path of a unix socket.
-
-    Yields:
-        The interface's port, and the control port as ``http://HOST:PORT`` or the path.
+    `address`: Host and port of the interface; port 0 for a free one. `control_at`: Host and port, or the path of a unix
+    socket. Yields the interface's port, and the control port as ``http://HOST:PORT`` or the path.
     """
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(address))
@@ -304,12 +295,7 @@ QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a controller is to those that speak TLS with it; may be used by several, one after another.
-
-    Attributes:
-        ca_file: The certificate of its authority, PEM.
-        server: Its own certificate and key.
-    """
+    """A controller's certificate and key, and its authority's, PEM; may be used by several, one after another."""
 
     ca_file: Path
     server: ServerCertificate
@@ -329,14 +315,10 @@ class RunningController:
     """A stand-in that answers.
 
     Attributes:
-        url: ``https://HOST:PORT``.
         ca_file: The certificate of its authority, PEM.
         folder: Its own: `images` holds what was uploaded.
-        username: The administrator.
-        password: Of every account.
         control: Where its switches are turned from outside: ``http://HOST:PORT``, or the path of a unix socket.
         controller: Its state, to look at; hold its lock.
-        web: Its exchanges.
     """
 
     url: str
@@ -352,6 +334,10 @@ class RunningController:
     def faults(self) -> Switches:
         """Its switches."""
         return self.controller.switches
+
+    def as_json(self) -> dict[str, str]:
+        """Return where it is and how it is entered, for another process."""
+        return {key: str(getattr(self, key)) for key in ("url", "ca_file", "username", "password", "control")}
 
     @property
     def exchanges(self) -> Sequence[Exchange]:
@@ -373,15 +359,12 @@ def standin_controller(
 ) -> Iterator[RunningController]:
     """Serve a controller in the caller's network namespace until the block ends.
 
-    Args:
-        address: Where to listen; the certificate is for it and for ``localhost``.
-        port: 0 for a free one.
-        runtime: What runs the nodes, closed at the end; None for nodes that boot in a moment and are but a clock.
-        version: The controller's; None for the switch's default.
-        control_at: Where switches are turned: host and port, or a path for a unix socket.
-        folder: An existing folder for its certificates and image files; None for one that goes at the end.
-        identity: Its certificates; None for new ones, which takes a moment.
-        clock: Its seconds, of any beginning; never backwards. A runtime that is given has its own.
+    `address`: Where to listen; the certificate is for it and for ``localhost``. `port`: 0 for a free one. `runtime`:
+    What runs the nodes, closed at the end; None for nodes that boot in a moment and are but a clock. `version`: The
+    controller's; None for the switch's default. `control_at`: Where switches are turned: host and port, or a path for a
+    unix socket. `folder`: An existing folder for its certificates and image files; None for one that goes at the end.
+    `identity`: Its certificates; None for new ones, which takes a moment. `clock`: Its seconds, of any beginning; never
+    backwards. A runtime that is given has its own.
     """
     with contextlib.ExitStack() as stack:
         home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cml-standin-")))

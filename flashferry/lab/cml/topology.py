@@ -1,4 +1,4 @@
-"""Conditions of links as the interface has them: keys, bounds, and what is refused.
+"""Topologies and conditions of links as the interface has them: keys, bounds, and what is refused.
 
 Bounds are those of the description of CML 2.9: bandwidth 0 to 10,000,000 kbit/s with 0 for none; latency, jitter,
 limit and gap 0 to 10,000, whole; everything in percent 0 to 100, with fractions. Any other key is refused.
@@ -6,34 +6,24 @@ limit and gap 0 to 10,000, whole; everything in percent 0 to 100, with fractions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, Literal
 
+import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from flashferry.lab.cml.definitions import Definitions, refused
 from flashferry.lab.cml.runtime import Condition
 
-WHOLE = {"bandwidth": 10_000_000, "latency": 10_000, "jitter": 10_000, "limit": 10_000, "gap": 10_000}
+_WHOLE = {"bandwidth": 10_000_000, "latency": 10_000, "jitter": 10_000, "limit": 10_000, "gap": 10_000}
 """Whole numbers and the most that each may be."""
 
-PERCENT = frozenset(
-    {
-        "loss",
-        "delay_corr",
-        "loss_corr",
-        "duplicate",
-        "duplicate_corr",
-        "reorder_prob",
-        "reorder_corr",
-        "corrupt_prob",
-        "corrupt_corr",
-    }
-)
-"""Shares, 0 to 100."""
-
+_PERCENT = frozenset({
+    "loss", "delay_corr", "loss_corr", "duplicate", "duplicate_corr", "reorder_prob", "reorder_corr", "corrupt_prob",
+    "corrupt_corr",
+})  # fmt: skip
 _NAMED = frozenset({"bandwidth", "latency", "jitter", "loss", "enabled"})
 
 
@@ -54,7 +44,11 @@ def merged(held: Mapping[str, Any] | None, change: Mapping[str, Any], *, is_enab
     """Return a condition after a PATCH: what is not named stays, what is null goes back to nothing."""
     before = {"bandwidth": 0, "latency": 0, "jitter": 0, "loss": 0.0, "enabled": is_enabled_by_default}
     both = {**before, **(held or {}), **change}
-    return {key: before.get(key) if value is None else value for key, value in both.items() if _is_shown(key, value)}
+    return {
+        key: before.get(key) if value is None else value
+        for key, value in both.items()
+        if key in _NAMED or value is not None
+    }
 
 
 def as_condition(held: Mapping[str, Any]) -> Condition:
@@ -83,175 +77,154 @@ def as_json(condition: Condition | None) -> dict[str, Any] | None:
     }
 
 
-def _is_shown(key: str, value: object) -> bool:
-    return key in _NAMED or value is not None
-
-
 def _objection(key: str, value: object) -> str | None:
     if key == "enabled":
         return None if isinstance(value, bool) else f"enabled: expected true or false, found {value!r}"
-    if key not in WHOLE and key not in PERCENT:
+    if key not in _WHOLE and key not in _PERCENT:
         return f"additional properties are not allowed ({key!r} was unexpected)"
-    if value is None:
+    most, kinds, what = (_WHOLE[key], int, "a whole number ") if key in _WHOLE else (100, int | float, "")
+    if value is None or (isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value <= most):
         return None
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if key in WHOLE:
-        most = WHOLE[key]
-        return None if is_whole and 0 <= value <= most else f"{key}: expected a whole number 0..{most}, found {value!r}"  # type: ignore[operator]
-    if (is_whole or isinstance(value, float)) and 0 <= value <= 100:  # type: ignore[operator]
-        return None
-    return f"{key}: expected 0..100, found {value!r}"
+    return f"{key}: expected {what}0..{most}, found {value!r}"
 
 
-SCHEMAS = ("0.1.0", "0.2.0", "0.2.1", "0.2.2", "0.3.0")
+_SCHEMAS = ("0.1.0", "0.2.0", "0.2.1", "0.2.2", "0.3.0")
 """Versions of topologies that are taken."""
 
-LONGEST_TITLE = 64
-"""Characters of a lab's title; it must have one."""
+_LONGEST_TITLE = 64
+_LAB_KEYS_2_10 = ("autostart", "node_staging")
 
-LONGEST_DESCRIPTION = 4096
-"""Characters of a lab's description."""
-
-LONGEST_NOTES = 32_768
-"""Characters of a lab's notes."""
-
-NODE_SETTINGS = frozenset(
-    [
-        "ram",
-        "cpus",
-        "cpu_limit",
-        "data_volume",
-        "boot_disk_size",
-        "hide_links",
-        "parameters",
-        "priority",
-        "pinned_compute_id",
-        "pyats",
-        "resource_pool",
-        "compute_id",
-    ]
-)
+NODE_SETTINGS = frozenset({
+    "ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size", "hide_links", "parameters", "priority",
+    "pinned_compute_id", "pyats", "resource_pool", "compute_id",
+})  # fmt: skip
 """What a node may carry that the stand-in only keeps."""
 
-_LAB_KEYS = frozenset({"title", "description", "notes", "version", "timestamp", "owner"})
-_LAB_KEYS_2_10 = frozenset({"autostart", "node_staging"})
-_TOP_KEYS = frozenset({"lab", "nodes", "links", "annotations", "smart_annotations"})
-
-_NODE_KEYS = NODE_SETTINGS | {
-    "id", "label", "node_definition", "image_definition", "x", "y", "tags", "configuration", "interfaces",
-}  # fmt: skip
-
-_INTERFACE_KEYS = frozenset({"id", "label", "slot", "type", "mac_address"})
-_LINK_KEYS = frozenset({"id", "n1", "n2", "i1", "i2", "label", "conditioning"})
+_Key = str | int
+_Description = Annotated[str, msgspec.Meta(max_length=4096)]
+_Notes = Annotated[str, msgspec.Meta(max_length=32_768)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenInterface:
+class _Given(msgspec.Struct, forbid_unknown_fields=True):
+    """An object of a topology: the fields are the keys that it may have."""
+
+
+class GivenFile(_Given):
+    """A day-0 file."""
+
+    name: str | None = None
+    content: str | None = None
+
+
+class GivenInterface(_Given):
     """An interface of a topology."""
 
-    key: str
+    id: _Key
     label: str
-    slot: int | None
-    kind: str
-    mac_address: str | None
+    slot: int | None = None
+    type: Literal["physical", "loopback"] = "physical"
+    mac_address: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenNode:
-    """A node of a topology; `settings` are keys that are only kept."""
+class GivenNode(_Given, kw_only=True):
+    """A node of a topology without the keys that are only kept, which are `settings`."""
 
-    key: str
-    label: str
+    id: _Key
+    label: Annotated[str, msgspec.Meta(min_length=1)]
     node_definition: str
-    image_definition: str | None
+    image_definition: str | None = None
     x: int
     y: int
-    tags: tuple[str, ...]
-    configuration: tuple[tuple[str, str], ...]
-    interfaces: tuple[GivenInterface, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    tags: list[str] | None = None
+    configuration: str | list[GivenFile] | None = None
+    interfaces: list[GivenInterface] | None = None
+    settings: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenLink:
-    """A link of a topology, between two interfaces by (node, interface)."""
+class GivenLink(_Given, kw_only=True):
+    """A link of a topology, between two interfaces by node and interface."""
 
-    label: str
-    ends: tuple[tuple[str, str], tuple[str, str]]
-    conditioning: dict[str, Any] | None
+    id: Any = None
+    n1: _Key
+    i1: _Key
+    n2: _Key
+    i2: _Key
+    label: str | None = None
+    conditioning: dict[str, Any] | None = None
+
+    @property
+    def ends(self) -> tuple[tuple[_Key, _Key], tuple[_Key, _Key]]:
+        """Both interfaces."""
+        return (self.n1, self.i1), (self.n2, self.i2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenTopology:
+class GivenLab(_Given):
+    """What a topology says of the lab itself."""
+
+    title: Any = None
+    description: _Description | None = None
+    notes: _Notes | None = None
+    version: Any = None
+    timestamp: Any = None
+    owner: Any = None
+    autostart: Any = msgspec.UNSET
+    node_staging: Any = msgspec.UNSET
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """What came with 2.10."""
+        return {key: getattr(self, key) for key in _LAB_KEYS_2_10 if getattr(self, key) is not msgspec.UNSET}
+
+
+class GivenTopology(_Given):
     """A topology that was taken."""
 
-    title: str
-    description: str
-    notes: str
-    nodes: tuple[GivenNode, ...]
-    links: tuple[GivenLink, ...]
-    annotations: tuple[dict[str, Any], ...]
-    smart_annotations: tuple[dict[str, Any], ...]
-    extras: Mapping[str, Any]
+    lab: GivenLab
+    nodes: list[GivenNode] | None = None
+    links: list[GivenLink] | None = None
+    annotations: list[dict[str, Any]] | None = None
+    smart_annotations: list[dict[str, Any]] | None = None
 
 
-def parse(
-    text: str, *, title: str | None, definitions: Definitions, version: tuple[int, ...], is_partial: bool = False
-) -> GivenTopology:
-    """Return a topology that may be imported.
+def parse(text: str, *, title: str | None, definitions: Definitions, version: tuple[int, ...]) -> GivenTopology:
+    """Return a topology that may be imported; `text` is YAML, or JSON, and `title` replaces the topology's own.
 
-    Args:
-        text: YAML, or JSON, which is YAML, too.
-        title: Goes before the topology's own.
-        definitions: What it may name.
-        version: The controller's, for keys that came later.
-        is_partial: Whether title and schema may be missing.
-
-    Raises Refused: 400, with the first objection.
+    `definitions` is what it may name, `version` the controller's, for keys that came later. Raises Refused: 400, with
+    the first objection.
     """
-    whole = _loaded(text)
-    _keys("the topology", whole, _TOP_KEYS)
-    lab = _object("lab", whole.get("lab"))
-    _keys("lab", lab, _LAB_KEYS | (_LAB_KEYS_2_10 if version >= (2, 10) else frozenset()))
-    if not is_partial and str(lab.get("version")) not in SCHEMAS:
-        raise refused("bad_topology", why=f"lab.version: expected one of {', '.join(SCHEMAS)}")
-    nodes = tuple(_node(each, definitions) for each in _list("nodes", whole.get("nodes")))
-    _check_unique("node", [node.key for node in nodes])
-    ports = {(node.key, interface.key) for node in nodes for interface in node.interfaces}
-    return GivenTopology(
-        title=checked_title(title if title is not None else lab.get("title")),
-        description=_text("description", lab.get("description"), LONGEST_DESCRIPTION),
-        notes=_text("notes", lab.get("notes"), LONGEST_NOTES),
-        nodes=nodes,
-        links=tuple(_link(each, ports) for each in _list("links", whole.get("links"))),
-        annotations=tuple(_object("annotation", each) for each in _list("annotations", whole.get("annotations"))),
-        smart_annotations=tuple(
-            _object("smart annotation", each) for each in _list("smart_annotations", whole.get("smart_annotations"))
-        ),
-        extras={key: lab[key] for key in _LAB_KEYS_2_10 if key in lab},
-    )
+    given: GivenTopology = _converted(_with_settings_apart(_loaded(text)), GivenTopology)
+    if given.lab.extras and version < (2, 10):
+        raise refused("bad_topology", why=_unexpected(next(iter(given.lab.extras))))
+    if str(given.lab.version) not in _SCHEMAS:
+        raise refused("bad_topology", why=f"lab.version: expected one of {', '.join(_SCHEMAS)}")
+    given.lab.title = checked_title(title if title is not None else given.lab.title)
+    nodes = given.nodes or []
+    for node in nodes:
+        check_definitions(node.node_definition, node.image_definition, node.label, definitions)
+        _check_unique(f"interface of {node.label}", [each.id for each in node.interfaces or ()])
+    _check_unique("node", [node.id for node in nodes])
+    _check_links(given.links or (), {(node.id, each.id) for node in nodes for each in node.interfaces or ()})
+    return given
 
 
 def checked_title(title: object) -> str:
     """Return a title, if it is one. Raises Refused: it is no text of 1 to 64 characters."""
-    if not isinstance(title, str) or not 1 <= len(title) <= LONGEST_TITLE:
-        raise refused("bad_topology", why=f"lab.title: expected 1 to {LONGEST_TITLE} characters")
+    if not isinstance(title, str) or not 1 <= len(title) <= _LONGEST_TITLE:
+        raise refused("bad_topology", why=f"lab.title: expected 1 to {_LONGEST_TITLE} characters")
     return title
 
 
-def files_of(configuration: object, day0: str) -> tuple[tuple[str, str], ...]:
+def files_of(configuration: object, day0: str) -> list[tuple[str, str]]:
     """Return day-0 files by name from what a topology or a call holds: a text, or a list of named files.
 
     Raises Refused: it is neither.
     """
-    if configuration is None:
-        return ()
-    if isinstance(configuration, str):
-        return ((day0, configuration),)
-    files = _list("configuration", configuration)
-    for each in files:
-        _keys("configuration", _object("configuration", each), frozenset({"name", "content"}))
-    return tuple((str(each.get("name")).replace("Main", day0), str(each.get("content") or "")) for each in files)
+    held = _converted(configuration, str | list[GivenFile] | None)
+    if held is None:
+        return []
+    if isinstance(held, str):
+        return [(day0, held)]
+    return [(str(each.name).replace("Main", day0), each.content or "") for each in held]
 
 
 def check_definitions(node_definition: object, image: object, label: object, definitions: Definitions) -> None:
@@ -259,121 +232,61 @@ def check_definitions(node_definition: object, image: object, label: object, def
 
     Raises Refused: its definition or its image is missing, or the image is another definition's.
     """
-    if definitions.node(str(node_definition)) is None:
+    if definitions.nodes.get(str(node_definition)) is None:
         raise refused("missing_node_definition", definition=node_definition, label=label)
-    if not image:
-        return
-    held = definitions.images.get(str(image))
+    held = definitions.images.get(str(image)) if image else {"node_definition_id": node_definition}
     if held is None or held["node_definition_id"] != node_definition:
         raise refused("missing_image_definition", definition=image, label=label)
 
 
 def check_node(given: Mapping[str, Any]) -> None:
-    """Check what a topology or a call says of a node: a label if any, whole coordinates, tags of text.
-
-    Raises Refused: 400.
-    """
-    label = given.get("label", "node")
-    if not isinstance(label, str) or not label:
-        raise refused("bad_topology", why="every node wants a label")
-    for axis in ("x", "y"):
-        if not isinstance(given.get(axis, 0), int):
-            raise refused("bad_topology", why=f"node {label}: {axis}: expected a whole number")
-    tags = given.get("tags") or []
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise refused("bad_topology", why=f"node {label}: tags: expected a list of texts")
+    """Check what a call says of a node: a label if any, whole coordinates, tags of text. Raises Refused: 400."""
+    stand_ins = {"id": "", "label": "node", "node_definition": "", "x": 0, "y": 0}
+    kept = {key: value for key, value in given.items() if key not in NODE_SETTINGS | {"node_definition"}}
+    _converted({**stand_ins, **kept}, GivenNode)
 
 
-def _loaded(text: str) -> dict[str, Any]:
+def _loaded(text: str) -> Any:
     try:
-        return _object("the topology", YAML(typ="safe", pure=True).load(text))
+        return YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         raise refused("bad_topology", why=f"no YAML: {str(error).splitlines()[0]}") from error
 
 
-def _node(given: object, definitions: Definitions) -> GivenNode:
-    node = _object("node", given)
-    label = node.get("label")
-    check_node(node)
-    _keys(f"node {label}", node, _NODE_KEYS)
-    for requested in ("id", "label", "node_definition", "x", "y"):
-        if requested not in node:
-            raise refused("bad_topology", why=f"node {label}: {requested!r} is a required property")
-    check_definitions(node["node_definition"], node.get("image_definition"), label, definitions)
-    definition = definitions.nodes[node["node_definition"]]
-    interfaces = tuple(_interface(str(label), each) for each in _list("interfaces", node.get("interfaces")))
-    _check_unique(f"interface of {label}", [interface.key for interface in interfaces])
-    return GivenNode(
-        key=str(node["id"]),
-        label=str(label),
-        node_definition=node["node_definition"],
-        image_definition=node.get("image_definition") or None,
-        x=node["x"],
-        y=node["y"],
-        tags=tuple(node.get("tags") or ()),
-        configuration=files_of(node.get("configuration"), definition.day0),
-        interfaces=interfaces,
-        settings={key: node[key] for key in NODE_SETTINGS if key in node},
-    )
+def _with_settings_apart(whole: Any) -> Any:
+    """Put what is only kept of a node below one key, where the rest is what it should be."""
+    for node in _nodes_of(whole):
+        if "settings" not in node:
+            node["settings"] = {key: node.pop(key) for key in NODE_SETTINGS & set(node)}
+    return whole
 
 
-def _interface(node: str, given: object) -> GivenInterface:
-    interface = _object("interface", given)
-    _keys(f"interface of {node}", interface, _INTERFACE_KEYS)
-    kind = interface.get("type", "physical")
-    if kind not in {"physical", "loopback"} or "id" not in interface or "label" not in interface:
-        raise refused("bad_topology", why=f"interface of {node}: expected id, label and a type")
-    return GivenInterface(
-        key=str(interface["id"]),
-        label=str(interface["label"]),
-        slot=interface.get("slot"),
-        kind=kind,
-        mac_address=interface.get("mac_address"),
-    )
+def _nodes_of(whole: Any) -> Iterable[dict[Any, Any]]:
+    nodes = whole.get("nodes") if isinstance(whole, dict) else None
+    return [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
 
 
-def _link(given: object, ports: Collection[tuple[str, str]]) -> GivenLink:
-    link = _object("link", given)
-    _keys("link", link, _LINK_KEYS)
-    one, two = ((str(link.get(f"n{end}")), str(link.get(f"i{end}"))) for end in (1, 2))
-    for port in (one, two):
-        if port not in ports:
-            raise refused("bad_topology", why=f"link {link.get('id')}: there is no interface {port[1]} of {port[0]}")
-    conditioning = link.get("conditioning")
-    return GivenLink(
-        label=str(link.get("label") or ""),
-        ends=(one, two),
-        conditioning=checked(conditioning) if conditioning else None,
-    )
+def _converted(given: object, kind: Any) -> Any:
+    """Return what was given as its type. Raises Refused: a key is unknown, missing or of another type."""
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        unknown = re.match(r"Object contains unknown field `([^`]*)`", str(error))
+        raise refused("bad_topology", why=_unexpected(unknown[1]) if unknown else str(error)) from error
 
 
-def _keys(what: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    if unknown := sorted(str(key) for key in given if key not in known):
-        why = f"{what}: additional properties are not allowed ({unknown[0]!r} was unexpected)"
-        raise refused("bad_topology", why=why)
+def _unexpected(key: str) -> str:
+    return f"additional properties are not allowed ({key!r} was unexpected)"
 
 
-def _object(what: str, given: object) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise refused("bad_topology", why=f"{what}: expected an object, found {type(given).__name__}")
-    return given
+def _check_links(links: Iterable[GivenLink], ports: Collection[tuple[_Key, _Key]]) -> None:
+    for link in links:
+        for port in link.ends:
+            if port not in ports:
+                raise refused("bad_topology", why=f"link {link.id}: there is no interface {port[1]} of {port[0]}")
+        checked(link.conditioning or {})
 
 
-def _list(what: str, given: object) -> list[Any]:
-    if given is None:
-        return []
-    if not isinstance(given, list):
-        raise refused("bad_topology", why=f"{what}: expected a list, found {type(given).__name__}")
-    return given
-
-
-def _text(what: str, given: object, longest: int) -> str:
-    text = "" if given is None else str(given)
-    if len(text) > longest:
-        raise refused("bad_topology", why=f"lab.{what}: at most {longest} characters")
-    return text
-
-
-def _check_unique(what: str, keys: list[str]) -> None:
+def _check_unique(what: str, keys: list[_Key]) -> None:
     if len(set(keys)) != len(keys):
         raise refused("bad_topology", why=f"two {what}s with one id")

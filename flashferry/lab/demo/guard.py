@@ -34,8 +34,7 @@ def main() -> None:
 def guarded(folder: Path) -> Iterator[None]:
     """Have a guard for the time of a block, and end all that has to do with a folder behind it.
 
-    Args:
-        folder: The lab's folder; its path stands in the command line of all that is to end.
+    `folder`: The lab's folder; its path stands in the command line of all that is to end.
     """
     guard = subprocess.Popen(
         # The folder is not in its command line: else it would be among what it ends.

@@ -13,26 +13,22 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 
 import typer
 
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
 from flashferry.cli.view.layout import BAD, GOOD, console
+from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
+from flashferry.lab.helper import end_with_owner
+from flashferry.lab.world import Site
 from flashferry.model.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from flashferry.lab.world import Site
 
 RESTORE_S = 120.0
 """What is under way gets so long to put its routers back."""
@@ -223,9 +219,6 @@ def _started(
     *,
     keep: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
-    from flashferry.lab.enter import inside
-    from flashferry.lab.helper import end_with_owner
-
     # What the operator's own shell says of his depot, inventory or logins is nothing for the demo.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
     if state is not None:
@@ -294,9 +287,8 @@ def play(
 ) -> None:
     """Open an environment, run a scenario on it, end all of it, and exit with typer.Exit.
 
-    Args:
-        opened: Yields the environment; takes the events `stop` and `hurry`.
-        scenario: Returns what is wrong, in sentences.
+    `opened`: Yields the environment; takes the events `stop` and `hurry`. `scenario`: Returns what is wrong, in
+    sentences.
     """
     hurry = threading.Event()
 

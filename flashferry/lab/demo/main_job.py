@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import typer
+from nornir.core import Nornir
 from rich.text import Text
 
 from flashferry.cli.terminal.interrupt import graceful_interrupt
@@ -17,8 +18,13 @@ from flashferry.cli.view.layout import BAD, GOOD, console, line, rate, restored,
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.lab.demo.harness import print_line, step
+from flashferry.lab.enter import enter_core
+from flashferry.lab.errors import LabError
+from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
+from flashferry.lab.world_spec import write_inventory
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.model.link_rates import payload_cap_bytes_per_s
+from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Restored
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet
@@ -29,14 +35,6 @@ from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
 from inventory.nornir_loader import open_inventory
 from tasks.read_config import difference, fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nornir.core import Nornir
-
-    from flashferry.lab.world import World, WorldSpec
-    from flashferry.model.record import DeviceRecord, RunReport
 
 _SALT = ""  # compared in memory; nothing is kept
 
@@ -140,8 +138,6 @@ _NEXT = (
 
 def demo_world(seed: int = 1) -> WorldSpec:
     """Return four sites behind the published WAN, a router at each; two of them do not fetch by FTP."""
-    from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
-
     routers = {
         "branch": DeviceSpec(name="xe1"),
         "depot": DeviceSpec(name="ios1", platform="iosv-15.8"),
@@ -154,11 +150,6 @@ def demo_world(seed: int = 1) -> WorldSpec:
 
 def run_demo(spec: WorldSpec) -> ExitCode:
     """Start the lab, check, probe, stage, compare; return the exit code."""
-    from flashferry.lab.enter import enter_core
-    from flashferry.lab.errors import LabError
-    from flashferry.lab.world import start_world
-    from flashferry.lab.world_spec import write_inventory
-
     try:
         with start_world(spec) as world:
             inventory = write_inventory(world, world.directory / "inventory")

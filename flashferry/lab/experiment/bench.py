@@ -3,73 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any
 
+from flashferry.fileserver import TransferRecord
 from flashferry.lab.enter import enter_core, inside
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.cell import Judgement, Measured, Sender
-from flashferry.lab.experiment.servers import copy_to_flash, running_ours, running_vsftpd, set_host_control
+from flashferry.lab.experiment.cell import Cell, Judgement, Measured, Sender
+from flashferry.lab.experiment.harness import JsonChild
+from flashferry.lab.experiment.servers import (
+    Offer,
+    Running,
+    copy_to_flash,
+    running_ours,
+    running_vsftpd,
+    set_host_control,
+)
 from flashferry.lab.experiment.witness import Flow, SynTap, Witness
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
+from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from flashferry.fileserver import TransferRecord
-    from flashferry.lab.experiment.cell import Cell
-    from flashferry.lab.experiment.servers import Offer, Running
-    from flashferry.tcp.syn import SynOptions
-
-
-class JsonChild:
-    """The owner's end of such a process.
-
-    Args:
-        name: What errors call it.
-        command: What to run.
-    """
-
-    def __init__(self, name: str, command: Sequence[str]) -> None:
-        self._name = name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def send(self, request: dict[str, Any]) -> None:
-        """Send a request; `receive` waits for its answer."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-
-    def receive(self) -> dict[str, Any]:
-        """Wait for the next answer and return it. Raises LabError: it ended, or answers with an error alone."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        answer = cast("dict[str, Any]", json.loads(line)) if line else {"error": "it ended"}
-        if list(answer) == ["error"]:
-            raise LabError(f"{self._name} failed: {str(answer['error']).rstrip('.')}.")
-        return answer
-
-    def close(self, patience_s: float = 0.0) -> None:
-        """End it: by closing its input, then after the patience by a signal."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-
 
 PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
 """The stand-ins of the article's routers."""
@@ -91,10 +50,7 @@ def image_name(size_bytes: int) -> str:
 def open_bench(folder: Path) -> Iterator[Bench]:
     """Start a world and move this process to its core, for good: only for a process of its own.
 
-    Args:
-        folder: Holds the files, see `image_name`.
-
-    Raises LabError: it cannot be built here.
+    `folder`: Holds the files, see `image_name`. Raises LabError: it cannot be built here.
     """
     devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
     with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
@@ -106,9 +62,7 @@ def open_bench(folder: Path) -> Iterator[Bench]:
 class Bench:
     """Runs cells, one after the other.
 
-    Attributes:
-        folder: Holds the files.
-        stack: Ends the servers and the clients.
+    `stack`: Ends the servers and the clients.
     """
 
     world: World

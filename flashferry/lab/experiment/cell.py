@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from flashferry.core.codec import CodecError, decode
-from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.harness import JsonLines
 from flashferry.tcp.sample import Sample
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 PAYLOAD_SHARE = 1460 / 1500
 """Payload of a full segment without timestamps, as part of the packet that the link counts."""
@@ -58,10 +55,8 @@ class LinkSetting:
 class Sender:
     """The server of a copy.
 
-    Attributes:
-        program: `vsftpd`, or `ours`.
-        control: Congestion control: the host's for vsftpd, the profile's for ours (also `auto`).
-        cap_share: Pacing cap as a share of the link's payload; None for none. Ours only.
+    `control`: Congestion control: the host's for vsftpd, the profile's for ours (also `auto`). `cap_share`: Pacing cap
+    as a share of the link's payload; None for none. Ours only.
     """
 
     program: str
@@ -80,10 +75,9 @@ class Sender:
 class Receiver:
     """The client of a copy.
 
-    Attributes:
-        kind: `linux`, `xe` or `ios` (a stand-in by SSH, to flash), or `pull` (the stand-in's FTP client alone).
-        window_bytes: Receive window; None for that of the kind.
-        read_bytes_per_s: Pace at which a `pull` reads, as a slow flash; None for as fast as it can.
+    `kind`: `linux`, `xe` or `ios` (a stand-in by SSH, to flash), or `pull` (the stand-in's FTP client alone).
+    `window_bytes`: Receive window; None for that of the kind. `read_bytes_per_s`: Pace at which a `pull` reads, as a
+    slow flash; None for as fast as it can.
     """
 
     kind: str
@@ -102,11 +96,9 @@ class Receiver:
 class Cell:
     """One copy to run.
 
-    Attributes:
-        study: `published`, `sweep` or `fairness`; `arm` is the name of the receiver in its tables.
-        seed: Seeds the link's losses.
-        seconds: When the client leaves; None fetches the whole file.
-        beside: Another client fetches from vsftpd under CUBIC over the same link; only with `seconds`.
+    `study`: `published`, `sweep` or `fairness`; `arm` is the name of the receiver in its tables. `seconds`: When the
+    client leaves; None fetches the whole file. `beside`: Another client fetches from vsftpd under CUBIC over the same
+    link; only with `seconds`.
     """
 
     study: str
@@ -139,14 +131,7 @@ class Cell:
 
 def cell_from_json(values: dict[str, Any]) -> Cell:
     """Undo `asdict` of a cell."""
-    return Cell(
-        **values
-        | {
-            "receiver": Receiver(**values["receiver"]),
-            "sender": Sender(**values["sender"]),
-            "link": LinkSetting(**values["link"]),
-        }
-    )
+    return decode(Cell, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +152,6 @@ class Measured:
 
     Attributes:
         error: Why there is no figure; empty if there is.
-        seconds: The client's own time.
         sent_bytes: Payload sent, retransmits (`again_bytes`) included; None if not seen.
         control: Congestion control at the end.
         syn: What the client's SYN offered; empty if not seen.
@@ -216,47 +200,15 @@ class Measured:
 def measured_from_json(values: Mapping[str, Any]) -> Measured:
     """Undo `Measured.to_json`. Raises ValueError: the values are not such a record."""
     try:
-        own = dict(values)
-        own["cell"] = cell_from_json(own["cell"])
-        if own.get("judgement"):
-            own["judgement"] = Judgement(**own["judgement"] | {"evidence": tuple(own["judgement"]["evidence"])})
-        own["samples"] = tuple(decode(Sample, each) for each in own.get("samples", ()))
-        return Measured(**own)
-    except (KeyError, TypeError) as error:
+        return decode(Measured, values)
+    except CodecError as error:
         raise ValueError(f"expected a record of an experiment, found one without sense: {error}") from error
 
 
-Key = TypeVar("Key")
-Run = TypeVar("Run")
-
-
-class JsonLines(Generic[Key, Run]):
-    """Results by key, one per line of a file; a line cut short by a crash is skipped.
-
-    Raises LabError: the file holds something else.
-    """
-
-    def __init__(self, path: Path, read: Callable[[Any], tuple[Key, Run]]) -> None:
-        self._path = path
-        self.runs: dict[Key, Run] = {}
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                # Cut short: take it away, so that the next line stands by itself.
-                os.truncate(path, path.stat().st_size - len(line))
-                break
-            try:
-                key, run = read(json.loads(line))
-            except (ValueError, KeyError, TypeError, CodecError) as error:
-                raise LabError(f"{path}: line {number}: {error}; give another folder by --output.") from None
-            self.runs[key] = run
-
-    def keep(self, key: Key, run: Run, values: dict[str, Any]) -> None:
-        """Keep a run, by its values."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values, separators=(",", ":")) + "\n")
-        self.runs[key] = run
+def median_again(runs: Iterable[Measured]) -> float | None:
+    """Return the median of the parts that were sent again; None where none was seen."""
+    shares = [run.again_share for run in runs if run.again_share is not None]
+    return statistics.median(shares) if shares else None
 
 
 class Ledger(JsonLines[str, Measured]):

@@ -7,16 +7,11 @@ runs. Shapes differ as well as colours, and the paper is painted, so that it is 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flashferry.lab.experiment.published import Row
+from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS, Row
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 164, 120, 104
 _LINE, _GAP, _FOOT = 24, 18, 58
@@ -48,12 +43,7 @@ CHART_STYLE = """
 class Mark:
     """A figure of the chart; rates in bytes per second.
 
-    Attributes:
-        kind: `p` published, `v` the article's server here, `o` ours.
-        middle: The figure.
-        least: Of its runs.
-        most: Of its runs.
-        beside: What stands behind the figure.
+    `kind`: `p` published, `v` the article's server here, `o` ours. `beside`: What stands after the figure.
     """
 
     kind: str
@@ -66,21 +56,27 @@ class Mark:
 _NAMES = {"p": "published (2021)", "v": "the article's server here", "o": "flashferry here"}
 
 
+def svg_file(
+    width: int, height: int, label: str, parts: Iterable[str], *, kind: str = "chart", style: str = CHART_STYLE
+) -> str:
+    """Return a picture as an SVG file; `kind` is the class that its style is for, `label` what screen readers read."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(label)}">'
+        f'<style>{style}</style><rect class="paper" width="{width}" height="{height}" rx="6"/>{"".join(parts)}</svg>\n'
+    )
+
+
 def evidence_svg(rows: Sequence[Row]) -> str:
     """Return the chart as an SVG file; arms without a figure are left out."""
     arms = {name: marks for name, marks in _by_arm(rows).items() if marks}
     bottom = _TOP + sum(len(marks) * _LINE + _GAP for marks in arms.values())
     height = bottom + _FOOT
     shown = "; ".join(f"{name}: {', '.join(f'{_NAMES[m.kind]} {_mb(m.middle)}' for m in arms[name])}" for name in arms)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(f"MB/s. {shown}")}">'
-        f'<style>{CHART_STYLE}</style><rect class="paper" width="{_WIDTH}" height="{height}" rx="6"/>'
-        '<text class="t" x="16" y="30">Speed of a copy, MB/s: 50 Mbit/s, 100 ms, 0.01 % loss</text>'
-    )
+    title = '<text class="t" x="16" y="30">Speed of a copy, MB/s: 50 Mbit/s, 100 ms, 0.01 % loss</text>'
     foot = "Medians; the line through a mark spans its runs. Emulated WAN and routers, real TCP. Logarithmic axis."
-    return "".join((head, *_legend(), *_axis(bottom), *_drawn(arms),
-                    f'<text class="n" x="16" y="{height - 12}">{foot}</text></svg>\n'))  # fmt: skip
+    foot = f'<text class="n" x="16" y="{height - 12}">{foot}</text>'
+    return svg_file(_WIDTH, height, f"MB/s. {shown}", (title, *_legend(), *_axis(bottom), *_drawn(arms), foot))
 
 
 def _by_arm(rows: Sequence[Row]) -> dict[str, list[Mark]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.cell import Measured, Sender
 from flashferry.lab.experiment.chart import evidence_svg
+from flashferry.lab.experiment.harness import markdown, put, write
 from flashferry.lab.experiment.heat_map import heat_map_svg
-from flashferry.lab.experiment.published import ARMS, SENDERS
+from flashferry.lab.experiment.published import ARMS, SENDERS, Row
+from flashferry.lab.experiment.study import Plan
 from flashferry.lab.experiment.sweep import by_place, regrets
 from flashferry.lab.experiment.tables import (
     AUTO,
@@ -18,24 +21,14 @@ from flashferry.lab.experiment.tables import (
     gains_table,
     held_to,
     in_words,
-    markdown,
     mb,
     published_table,
-    put,
     seeds_table,
     syn_table,
     tally,
     time_for_image,
     verdict_list,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from flashferry.lab.experiment.cell import Measured, Sender
-    from flashferry.lab.experiment.published import Row
-    from flashferry.lab.experiment.study import Plan
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
 _GAINS = (
@@ -47,11 +40,8 @@ _TALLIED = "Verdicts that name what the arm was built to be limited by:"
 def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_verdicts: bool = True) -> str:
     """Return the section on the published experiment.
 
-    Args:
-        rows: The arms.
-        runs: What they were made from.
-        plan: How it was run.
-        with_verdicts: Whether the verdict of each arm's median run follows: long, folded up.
+    `runs`: What they were made from. `with_verdicts`: Whether the verdict of each arm's median run follows: long,
+    folded up.
     """
     verdicts = f"<details><summary>The verdict of each arm's median run</summary>\n\n{verdict_list(rows)}\n\n</details>"
     return "\n\n".join(
@@ -95,10 +85,7 @@ def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measu
 def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:
     """Return the README's graph and table.
 
-    Args:
-        rows: The arms.
-        command: What was typed.
-        chart: Where the graph lies, seen from the README.
+    `chart`: Where the graph lies, seen from the README.
     """
     shown = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
     made = f"`{command}` made both. *By tuning*: the tuned router over the same router untuned, both from flashferry."
@@ -134,11 +121,7 @@ def document_published(docs: Path, rows: Sequence[Row], runs: Sequence[Measured]
     """Put the section into a document, the graph beside it, and both into the README above it, if that has the markers.
 
     The README and the graph are left alone unless every arm has a figure from the article's server and from ours.
-
-    Returns:
-        What was written.
-
-    Raises LabError: the document lacks the markers, or cannot be written.
+    Returns what was written. Raises LabError: the document lacks the markers, or cannot be written.
     """
     put(docs, "published", published_text(rows, runs, plan))
     here = {(row.arm.name, row.sender) for row in rows}
@@ -150,12 +133,7 @@ def document_published(docs: Path, rows: Sequence[Row], runs: Sequence[Measured]
 def put_in_readme(docs: Path, rows: Sequence[Row], command: str) -> list[Path]:
     """Put the graph and the table into the README above a document, if that has the markers; return what was written.
 
-    Args:
-        docs: The document, beside which the graph lies.
-        rows: The arms.
-        command: What was typed.
-
-    Raises LabError: it cannot be written.
+    `docs`: The document, beside which the graph lies. Raises LabError: it cannot be written.
     """
     readme = docs.absolute().parent.parent / "README.md"
     if not readme.is_file() or "<!-- evidence: begin -->" not in readme.read_text(encoding="utf-8"):
@@ -176,9 +154,4 @@ def document_sweep(docs: Path, text: str, runs: Sequence[Measured]) -> list[Path
 
 def write_beside(docs: Path, name: str, text: str) -> Path:
     """Write a file beside a document and return where it is. Raises LabError: it cannot be written."""
-    path = docs.parent / name
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{path}: cannot be written ({error.strerror}); choose another document by --docs.") from None
-    return path
+    return write(docs.parent / name, text)

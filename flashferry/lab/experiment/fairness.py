@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.tables import conditions, markdown, mb, percent, runs_csv
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender, median_again
+from flashferry.lab.experiment.harness import markdown, write
+from flashferry.lab.experiment.study import Plan
+from flashferry.lab.experiment.tables import conditions, mb, percent, runs_csv
 from flashferry.tcp.receive_window import bdp_bytes, choose_window
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flashferry.lab.experiment.cell import Measured
-    from flashferry.lab.experiment.study import Plan
 
 STUDY = "fairness"
 QUEUES_BDP = (0.5, 1.0, 4.0)
@@ -71,7 +67,6 @@ def fairness_table(runs: Sequence[Measured]) -> str:
 
 def _row(cell: Cell, runs: Sequence[Measured]) -> tuple[str, ...]:
     others = [run.beside_bytes_per_s or 0.0 for run in runs]
-    shares = [run.again_share for run in runs if run.again_share is not None]
     middle = statistics.median(others)
     rest = cell.link.payload_bytes_per_s - (cell.cap_bytes_per_s or cell.link.payload_bytes_per_s / 2)
     return (
@@ -83,14 +78,13 @@ def _row(cell: Cell, runs: Sequence[Measured]) -> tuple[str, ...]:
         mb(middle),
         mb(min(others)),
         f"{middle / rest:.0%}",
-        percent(statistics.median(shares) if shares else None),
+        percent(median_again(runs)),
     )
 
 
 def write_fairness(runs: Sequence[Measured], plan: Plan) -> str:
     """Write report.md and runs.csv into the folder; return the text for people."""
     text = "\n\n".join((f"`{plan.command}`; {conditions(runs)}", _WHAT, fairness_table(runs)))
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    (plan.folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")
+    write(plan.folder / "report.md", text + "\n")
+    write(plan.folder / "runs.csv", runs_csv(runs))
     return text

@@ -7,15 +7,11 @@ than 5 % again.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flashferry.lab.experiment.sweep import Regret
+from flashferry.lab.experiment.chart import svg_file
+from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place, Regret
 
 STEPS = (0.05, 0.1, 0.2, 0.4)
 """Where the next colour begins; the first is that of what counts as the best."""
@@ -46,13 +42,8 @@ def heat_map_svg(found: Sequence[Regret]) -> str:
     near = sum(regret.share <= STEPS[0] for regret in found)
     title = "What auto misses of the best sender's goodput, in percent"
     label = f"{title}: at most 5 at {near} of {len(found)} places"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="heat" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(label)}">'
-        f'<style>{HEAT_STYLE}</style><rect class="paper" width="{width}" height="{height}" rx="6"/>'
-        f'<text class="t" x="16" y="30">{escape(title)}</text>'
-    )
-    return "".join((head, *_heads(), *_body(found, rows), *_legend(height - 34), "</svg>\n"))
+    parts = (f'<text class="t" x="16" y="30">{escape(title)}</text>', *_heads(), *_body(found, rows))
+    return svg_file(width, height, label, (*parts, *_legend(height - 34)), kind="heat", style=HEAT_STYLE)
 
 
 def _steps(rows: Sequence[tuple[float, float]]) -> list[int]:

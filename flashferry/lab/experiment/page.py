@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
+from flashferry.lab.experiment.cell import Measured
 from flashferry.lab.experiment.tables import EMULATED
 from flashferry.reports.graphs import GRAPH_STYLE, Limit, svg, transfer_graphs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flashferry.lab.experiment.cell import Measured
 
 _STYLE = f"""
 :root{{--ink:#1b1f24;--quiet:#57606a;--rule:#d5d9de;--paper:#fff;--line-a:#0b4f9e;--line-b:#b0480e;--line-c:#444}}
@@ -82,12 +78,7 @@ def run_section(run: Measured, *, level: int = 3) -> str:
 
 
 def graphs_by_arm(runs: Sequence[Measured], *, level: int = 2) -> str:
-    """Return of each arm and server the first run that has readings, as the article drew its first runs.
-
-    Args:
-        runs: The runs.
-        level: Of the arms' headings.
-    """
+    """Return of each arm and server the first run that has readings, as the article drew its first runs."""
     first: dict[str, dict[str, Measured]] = {}
     for run in runs:
         if run.samples:

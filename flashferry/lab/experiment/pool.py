@@ -13,19 +13,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bench import JsonChild, image_name
-from flashferry.lab.experiment.cell import Measured, measured_from_json
+from flashferry.lab.experiment.bench import image_name
+from flashferry.lab.experiment.cell import Cell, Measured, measured_from_json
+from flashferry.lab.experiment.harness import JsonChild
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from flashferry.lab.experiment.cell import Cell
 
 _MSS_BYTES = 1460
 _COST_OF_TURNS = 0.25
@@ -166,14 +162,9 @@ def play_all(
 ) -> None:
     """Run cells side by side, in worlds of their own.
 
-    Args:
-        cells: In their order.
-        links: Most full links' worth at a time.
-        on_run: Called with each result, from one thread at a time.
-        until_s: Monotonic time after which none starts; None for no limit.
-        interrupted: Returns whether to start no more.
-
-    Raises LabError: the lab cannot be built here; earlier results were reported.
+    `links`: Most full links' worth at a time. `on_run`: Called with each result, from one thread at a time. `until_s`:
+    Monotonic time after which none starts; None for no limit. `interrupted`: Returns whether to start no more. Raises
+    LabError: the lab cannot be built here; earlier results were reported.
     """
     turns, changed, failures = Turns(cells, links), threading.Condition(), list[Exception]()
 

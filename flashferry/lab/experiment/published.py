@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
+from flashferry.lab.experiment.cell import Cell, Judgement, LinkSetting, Measured, Receiver, Sender, median_again
 from flashferry.tcp.models import predicted_bytes_per_s
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flashferry.lab.experiment.cell import Judgement, LinkSetting, Measured, Sender
 
 STUDY = "published"
 FILE_BYTES = 52_428_800
@@ -219,7 +214,6 @@ def _row(arm: Arm, sender: Sender, runs: Sequence[Measured], base: Sequence[floa
     rates = _rates(good)
     middle = statistics.median(rates)
     is_base = sender == BASELINE
-    shares = [run.again_share for run in good if run.again_share is not None]
     kinds = Counter(run.judgement.kind for run in good if run.judgement)
     return Row(
         arm=arm,
@@ -235,7 +229,7 @@ def _row(arm: Arm, sender: Sender, runs: Sequence[Measured], base: Sequence[floa
         model_bytes_per_s=model_bytes_per_s(arm, sender, good[0].cell.link),
         ratio=None if is_base or not base else middle / statistics.median(base),
         worst_ratio=None if is_base or not base else rates[0] / base[0],
-        again_share=statistics.median(shares) if shares else None,
+        again_share=median_again(good),
         kinds=tuple(kinds.most_common()),
         near_link=sum(_is_near_link(run) for run in good) if "bandwidth" not in expected_kinds(arm, sender) else 0,
         judgement=good[len(good) // 2].judgement,

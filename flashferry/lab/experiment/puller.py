@@ -16,16 +16,14 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from flashferry.lab.standin.connections import ConnectionTable
 from flashferry.lab.standin.device_tcp import LARGEST_UNSCALED_BYTES, SynOptions, TcpSettings
 from flashferry.lab.standin.flash import Pace
 from flashferry.lab.standin.ftp_client import AbortedError, CopyError, Pull, PullHooks, TransferRequest
 from flashferry.lab.standin.server_url import ServerUrl
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _CHUNK_BYTES = 65536
 _PATIENCE_S = 60.0

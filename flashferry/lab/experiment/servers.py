@@ -20,10 +20,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import asyncssh
 
@@ -31,12 +32,8 @@ from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSetti
 from flashferry.lab.errors import LabError
 from flashferry.lab.helper import end_with_owner
 from flashferry.lab.namespaces import set_sysctl
+from flashferry.lab.world import DeviceAccess
 from flashferry.transports.listeners import listener_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flashferry.lab.world import DeviceAccess
 
 _START_S = 10.0
 _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
@@ -225,6 +222,7 @@ _RESULT = re.compile(r"(\d+) bytes copied in ([\d.]+) secs? \((\d+) bytes/sec\)"
 _LINE_S = 60.0
 _LOGIN_S = 120.0
 _TARGET = "experiment.bin"
+_REMOVE = f"delete /force flash:{_TARGET}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,10 +231,11 @@ class Copied:
 
     size_bytes: int
     seconds: float
+    rate_bytes_per_s: int
 
 
-class _Session:
-    """A session in privileged mode."""
+class Session:
+    """A session with a device in privileged mode."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[str], prompt: str) -> None:
         self._process = process
@@ -260,6 +259,38 @@ class _Session:
                     self._process.stdin.write("\n")
         return shown
 
+    async def configure(self, *lines: str) -> None:
+        """Enter configuration lines. Raises LabError: the device refused one; its own words are given."""
+        for line in ("configure terminal", *lines, "end"):
+            shown = await self.run(line)
+            if "%" in shown:
+                raise LabError(f"{line}: {shown.strip()}")
+
+    async def copy(self, url: str, target: str = "null:", *, timeout_s: float) -> Copied:
+        """Copy a file and return the device's result. Raises LabError: it shows none; the URL is left out."""
+        shown = await self.run(f"copy {url} {target}", timeout_s=timeout_s)
+        found = _RESULT.search(shown)
+        if found is None:
+            # The device echoes the URL, and there is a login in it.
+            raise LabError(f"no result line: {shown.replace(url, 'URL')[-300:].strip()}")
+        return Copied(size_bytes=int(found[1]), seconds=float(found[2]), rate_bytes_per_s=int(found[3]))
+
+
+@contextlib.asynccontextmanager
+async def session(device: DeviceAccess) -> AsyncIterator[Session]:
+    """Log in to a device."""
+    async with (
+        asyncssh.connect(
+            device.address, device.port, username=device.username, password=device.password, known_hosts=None,
+            config=None, client_keys=None, login_timeout=_LOGIN_S,
+        ) as connection,
+        connection.create_process(term_type="vt100", term_size=(511, 1000)) as process,
+    ):  # fmt: skip
+        opened = Session(process, device.name)
+        await opened.until_prompt()
+        await opened.run("terminal length 0")
+        yield opened
+
 
 def copy_to_flash(device: DeviceAccess, lines: tuple[str, ...], url: str, *, timeout_s: float) -> Copied:
     """Set exactly these `ip tcp` lines, copy a file to flash and remove it again.
@@ -275,23 +306,15 @@ def copy_to_flash(device: DeviceAccess, lines: tuple[str, ...], url: str, *, tim
 
 
 async def _copy(device: DeviceAccess, lines: tuple[str, ...], url: str, timeout_s: float) -> Copied:
-    async with (
-        asyncssh.connect(
-            device.address, device.port, username=device.username, password=device.password, known_hosts=None,
-            config=None, client_keys=None, login_timeout=_LOGIN_S,
-        ) as connection,
-        connection.create_process(term_type="vt100", term_size=(511, 1000)) as process,
-    ):  # fmt: skip
-        session = _Session(process, device.name)
-        await session.until_prompt()
-        await session.run("terminal length 0")
-        for line in ("configure terminal", "no ip tcp window-size", "no ip tcp selective-ack", *lines, "end"):
-            shown = await session.run(line)
-            if "%" in shown:
-                raise LabError(f"{device.name}: {line}: {shown.strip()}")
-        shown = await session.run(f"copy {url} flash:{_TARGET}", timeout_s=timeout_s)
-        await session.run(f"delete /force flash:{_TARGET}")
-        found = _RESULT.search(shown)
-        if found is None:
-            raise LabError(f"{device.name}: no result line: {shown.replace(url, 'URL')[-300:].strip()}")
-        return Copied(size_bytes=int(found[1]), seconds=float(found[2]))
+    async with session(device) as opened:
+        try:
+            await opened.configure("no ip tcp window-size", "no ip tcp selective-ack", *lines)
+            try:
+                copied = await opened.copy(url, f"flash:{_TARGET}", timeout_s=timeout_s)
+            except LabError:
+                await opened.run(_REMOVE)
+                raise
+            await opened.run(_REMOVE)
+        except LabError as error:
+            raise LabError(f"{device.name}: {error}") from None
+        return copied

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flashferry.lab.experiment import page
-from flashferry.lab.experiment.cell import Ledger
+from flashferry.lab.experiment.cell import Cell, Ledger, Measured
 from flashferry.lab.experiment.chart import evidence_svg
+from flashferry.lab.experiment.harness import write
 from flashferry.lab.experiment.pool import interleaved, play_all
 from flashferry.lab.experiment.published import Row, by_loss, summed_up
 from flashferry.lab.experiment.servers import vsftpd_path
@@ -24,12 +27,6 @@ from flashferry.lab.experiment.tables import (
     syn_table,
     tally,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from flashferry.lab.experiment.cell import Cell, Measured
 
 SCHEMA = "flashferry.experiment/1"
 _RATES = "<p>Rates in 10<sup>6</sup> bytes per second, by the client's own clock.</p>"
@@ -130,17 +127,16 @@ def write_seeds(runs: Sequence[Measured], plan: Plan) -> dict[float, list[Row]]:
 
 
 def _write(plan: Plan, runs: Sequence[Measured], rows: Sequence[Row], title: str, parts: Sequence[str]) -> None:
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")
+    write(plan.folder / "runs.csv", runs_csv(runs))
     document = {
         "schema": SCHEMA,
         "command": plan.command,
         "conditions": conditions(runs),
         "rows": [row_json(row) for row in rows],
     }
-    (plan.folder / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    write(plan.folder / "report.json", json.dumps(document, indent=2) + "\n")
     html = page.page(title, [page.introduction(plan.command, conditions(runs)), *parts])
-    (plan.folder / "report.html").write_text(html, encoding="utf-8")
+    write(plan.folder / "report.html", html)
 
 
 def row_json(row: Row) -> dict[str, Any]:

@@ -12,21 +12,17 @@ import math
 import re
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.experiment import page
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.tables import conditions, markdown, mb, percent, runs_csv
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender, median_again
+from flashferry.lab.experiment.harness import markdown, write
+from flashferry.lab.experiment.study import Plan
+from flashferry.lab.experiment.tables import conditions, mb, percent, runs_csv
 from flashferry.tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
 from flashferry.tcp.receive_window import choose_window
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flashferry.lab.experiment.cell import Measured, Sender
-    from flashferry.lab.experiment.study import Plan
 
 STUDY = "sweep"
 CAP_SHARE = 0.98
@@ -135,12 +131,10 @@ def place_of(cell: Cell) -> Place:
 def limits_of(cell: Cell, control: str) -> frozenset[str]:
     """Return the verdicts that are right for a cell: the least of its ceilings, and those close to it.
 
-    Args:
-        cell: What was run.
-        control: Congestion control that was in force. Loss is a ceiling for CUBIC by its model. For BBR it is one only
-            without SACK, by the round trip that every repair then takes; with SACK it repairs at any rate. So a
-            start-up that overruns the queue costs BBR the rest of the copy: hundreds of round trips, one per hole.
-            CUBIC may see the queue grow and leave slow start in time (HyStart, RFC 9406): either is right then.
+    `control`: Congestion control that was in force. Loss is a ceiling for CUBIC by its model. For BBR it is one only
+    without SACK, by the round trip that every repair then takes; with SACK it repairs at any rate. So a start-up that
+    overruns the queue costs BBR the rest of the copy: hundreds of round trips, one per hole. CUBIC may see the queue
+    grow and leave slow start in time (HyStart, RFC 9406): either is right then.
     """
     link = cell.link
     assert cell.receiver.window_bytes is not None
@@ -192,12 +186,11 @@ def by_place(runs: Sequence[Measured]) -> dict[Place, dict[Sender, Arm]]:
 
 
 def _arm(runs: Sequence[Measured]) -> Arm:
-    shares = [run.again_share for run in runs if run.again_share is not None]
     right = [run for run in runs if run.judgement and run.judgement.kind in limits_of(run.cell, run.control)]
     return Arm(
         runs=len(runs),
         bytes_per_s=statistics.median(run.rate_bytes_per_s for run in runs),
-        again_share=statistics.median(shares) if shares else None,
+        again_share=median_again(runs),
         right_verdicts=len(right),
     )
 
@@ -316,12 +309,14 @@ def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
             goodput_table(places),
         )
     )
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    (plan.folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")
+    write(plan.folder / "report.md", text + "\n")
+    write(plan.folder / "runs.csv", runs_csv(runs))
     document = {"schema": SCHEMA, "command": plan.command, "conditions": conditions(runs), "in_short": sentences}
-    rows = {"places": _rows(places)}
-    (plan.folder / "report.json").write_text(json.dumps(document | rows, indent=1) + "\n", encoding="utf-8")
+    rows = [
+        asdict(place) | {"senders": {sender.name: asdict(arm) for sender, arm in senders.items()}}
+        for place, senders in places.items()
+    ]
+    write(plan.folder / "report.json", json.dumps(document | {"places": rows}, indent=1) + "\n")
     parts = [
         page.introduction(plan.command, conditions(runs)),
         f"<style>{_STYLE}</style>",
@@ -331,15 +326,8 @@ def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
         "<h2>Goodput in MB/s / share sent again, medians</h2>",
         page.table(goodput_table(places)),
     ]
-    (plan.folder / "report.html").write_text(page.page("The sweep", parts), encoding="utf-8")
+    write(plan.folder / "report.html", page.page("The sweep", parts))
     return text
-
-
-def _rows(places: dict[Place, dict[Sender, Arm]]) -> list[dict[str, Any]]:
-    return [
-        asdict(place) | {"senders": {sender.name: asdict(arm) for sender, arm in senders.items()}}
-        for place, senders in places.items()
-    ]
 
 
 def _coloured(markdown_table: str) -> str:

@@ -6,13 +6,13 @@ import csv
 import io
 import os
 import platform
-import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from flashferry.core.units import short_duration
-from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.cell import Measured, Sender
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.experiment.published import (
     ARMS,
     FILE_BYTES,
@@ -20,29 +20,16 @@ from flashferry.lab.experiment.published import (
     NEAR_LINK_SHARE,
     NEAR_SHARE,
     SENDERS,
+    Row,
     expected_kinds,
 )
 from flashferry.lab.experiment.servers import vsftpd_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from flashferry.lab.experiment.cell import Measured, Sender
-    from flashferry.lab.experiment.published import Row
 
 EMULATED = (
     "What is emulated: the WAN (a user-space link between two network namespaces: rate, delay, random loss, a "
     "drop-tail queue) and the routers (stand-ins: their window, SYN options and the pace of their flash are set, "
     "their TCP is Linux's). What is real: the senders' TCP, the servers, FTP, and every second."
 )
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; nothing where there is no row."""
-    lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
-    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    return "\n".join([*head, *lines]) if lines else ""
 
 
 def conditions(runs: Sequence[Measured]) -> str:
@@ -323,13 +310,7 @@ ROUTERS = tuple(arm.name.removesuffix(_TUNED) for arm in ARMS if arm.name.endswi
 def gain_by_tuning(rows: Sequence[Row], arm: str, sender: Sender) -> float | None:
     """Return how many times as fast a tuned arm is as the same router untuned, from one server.
 
-    Args:
-        rows: All arms.
-        arm: The arm's name.
-        sender: The server.
-
-    Returns:
-        None for an arm that is not tuned, and where one of the two is missing.
+    Returns None for an arm that is not tuned, and where one of the two is missing.
     """
     if not arm.endswith(_TUNED):
         return None
@@ -368,19 +349,3 @@ def in_words(gain: float | None) -> str:
 def time_for_image(bytes_per_s: float) -> str:
     """Return how long a typical image takes at a rate as it is printed: `52 min`, `88 s`."""
     return short_duration(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))
-
-
-def put(path: Path, name: str, text: str) -> None:
-    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-
-    Raises LabError: there is no such file, or it lacks the markers.
-    """
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    try:
-        before = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{path}: cannot be read ({error.strerror}); give a document with {begin} and {end}.") from None
-    after, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text.strip()}\n{end}", before, flags=re.DOTALL)
-    if count != 1:
-        raise LabError(f"{path}: expected {begin} and {end} once, found them {count} times; put them where it belongs.")
-    path.write_text(after, encoding="utf-8")

@@ -17,16 +17,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
 from flashferry.tcp.tcp_info import TcpInfo, parse_tcp_info
 from flashferry.tcp.verdict import KnownLink, Verdict, classify_transfer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20

@@ -23,7 +23,9 @@ from flashferry.lab.capability_levels import Rung, check_rung
 from flashferry.lab.cml.routers.node import LatencyCounts
 from flashferry.lab.cml.routers.runtime import BOOT, RouterRuntime
 from flashferry.lab.cml.runtime import BootTimes
+from flashferry.lab.cml.standin import standin_controller
 from flashferry.lab.errors import LabError
+from flashferry.lab.namespaces import Interface, set_up_interfaces, unshare_network
 from flashferry.lab.state import LabState, started_ticks
 from flashferry.lab.world import sweep_leftovers
 from flashferry.lab.world_spec import SERVER_ADDRESS
@@ -42,7 +44,6 @@ class ControllerProcess:
     Attributes:
         url: Where its interface is, from within the core.
         ca_file: The certificate of its authority, PEM.
-        username: The administrator.
         password: Of every account; it opens nothing but this.
         control: The unix socket where its switches are turned.
         pid: Its process, which is in the core namespace.
@@ -76,13 +77,8 @@ def started_controller(
 ) -> Iterator[ControllerProcess]:
     """Start a controller and end it, with all that runs on it, with the with block.
 
-    Args:
-        boot: How long nodes take to boot.
-        counts: How the latency of links counts.
-        version: The controller's; None for the stand-in's own.
-        seed: Seeds the links' losses.
-
-    Raises LabError: it cannot be built here; the sentence says why.
+    `boot`: How long nodes take to boot. `counts`: How the latency of links counts. `version`: The controller's; None
+    for the stand-in's own. Raises LabError: it cannot be built here; the sentence says why.
     """
     check_rung(Rung.FULL)
     sweep_leftovers()
@@ -97,15 +93,8 @@ def started_controller(
         process = Helper(_MODULE, settings, directory / "controller.log")
         stack.callback(process.stop, _END_S)
         shown = process.receive()
-        yield ControllerProcess(
-            url=shown["url"],
-            ca_file=Path(shown["ca_file"]),
-            username=shown["username"],
-            password=shown["password"],
-            control=Path(shown["control"]),
-            pid=process.process.pid,
-            directory=directory,
-        )
+        shown |= {key: Path(shown[key]) for key in ("ca_file", "control")}
+        yield ControllerProcess(**shown, pid=process.process.pid, directory=directory)
 
 
 def main() -> None:
@@ -129,9 +118,6 @@ def main() -> None:
 @contextlib.contextmanager
 def _serving(directory: Path, settings: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Become the core and serve; yield what the owner needs."""
-    from flashferry.lab.cml.standin import standin_controller
-    from flashferry.lab.namespaces import Interface, set_up_interfaces, unshare_network
-
     unshare_network()
     set_up_interfaces((Interface(name="lo", addresses=(f"{SERVER_ADDRESS}/32",)),))
     nodes = directory / "nodes"
@@ -151,13 +137,7 @@ def _serving(directory: Path, settings: dict[str, Any]) -> Iterator[dict[str, st
         control_at=directory / "control.sock",
         folder=directory,
     ) as running:
-        yield {
-            "url": running.url.removesuffix(f":{_HTTPS_PORT}"),
-            "ca_file": str(running.ca_file),
-            "username": running.username,
-            "password": running.password,
-            "control": running.control,
-        }
+        yield running.as_json() | {"url": running.url.removesuffix(f":{_HTTPS_PORT}")}
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from flashferry.lab.capability_levels import Rung
 from flashferry.lab.cml.runtime import BootTimes, Condition, LabPlan, NodePlan, NodeState, NodeView
@@ -30,11 +29,6 @@ from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.state import ask
 from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec
 from flashferry.lab.world_start import WorldBase, control_socket, start_helpers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flashferry.lab.link import LinkProfile
 
 _XE_FILE, _IOS_FILE = "bootflash:/iosxe_config.txt", "ios_config.txt"
 
@@ -295,13 +289,8 @@ _SITE = "node"
 class HostResources:
     """What the routers of one controller share.
 
-    Attributes:
-        directory: Private; each that runs has a folder below it.
-        core_pid: A process in the core namespace.
-        times: How long booting takes.
-        take_address: Claims an address, or hands out a free one for `DHCP`; raises LabError where it is taken.
-        free_address: Gives one back.
-        seed: Seeds the links' losses.
+    `directory`: Private; each that runs has a folder below it. `core_pid`: A process in the core namespace.
+    `take_address`: Claims an address, or hands out a free one for `DHCP`; raises LabError where it is taken.
     """
 
     directory: Path
@@ -315,12 +304,9 @@ class HostResources:
 class Node:
     """A node of a lab that was started at least once.
 
-    Args:
-        plan: What it is.
-        resources: What it shares with the others.
-        place: Its number within the lab; the later, the longer it is queued.
-        number: That of its link's interface in the core, unique there.
-        profile_by: Returns what its link does, for an interface of it; None where no way leads outside.
+    `resources`: What it shares with the others. `place`: Its number within the lab; the later, the longer it is queued.
+    `number`: That of its link's interface in the core, unique there. `profile_by`: Returns what its link does, for an
+    interface of it; None where no way leads outside.
     """
 
     def __init__(

@@ -30,12 +30,7 @@ _HEADER_BACK = bytes.fromhex("525400000001" + "525400000002" + "0800")
 class LinkCapture:
     """Records from its making on, in a thread, until it is ended or holds 256 MiB.
 
-    The caller is in the core namespace.
-
-    Args:
-        interface: The link's end there.
-
-    Raises OSError: there is no such interface, or the right is missing.
+    The caller is in the core namespace. Raises OSError: there is no such interface, or the right is missing.
     """
 
     def __init__(self, interface: str) -> None:
@@ -88,12 +83,8 @@ _FIRST_LEASE = 101
 class RouterRuntime:
     """Runs nodes in the core namespace that the calling process is in.
 
-    Args:
-        directory: An existing folder of its own.
-        core_pid: A process in the core namespace; the calling process, as a rule.
-        times: How long booting takes; a stand-in takes about a second by itself.
-        counts: How latency counts.
-        seed: Seeds the links' losses.
+    `directory`: An existing folder of its own. `core_pid`: A process in the core namespace; the calling process, as a
+    rule. `times`: How long booting takes; a stand-in takes about a second by itself.
     """
 
     def __init__(

@@ -13,27 +13,30 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+import httpx
 
 from flashferry.cli.service.serve import opened
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import make_private_directory
+from flashferry.depot.paths import is_socket, places
 from flashferry.lab.demo.harness import RESTORE_S, Broken, MadeUpImage, Programs, until, write_image_rules
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import httpx
-
-    from flashferry.lab.world import World, WorldSpec
+from flashferry.lab.world import World, WorldSpec, start_world
+from flashferry.lab.world_spec import write_inventory
+from flashferry.service.people.accounts import NewPerson, add_person
+from flashferry.service.people.provisioning import grant_of
+from flashferry.service.people.sign_in import Passwords
 
 IMAGES = (
     MadeUpImage(name="csr1000v-universalk9.17.03.08a.SPA.bin", model="CSR1000V", size_bytes=4_000_000),
@@ -81,8 +84,6 @@ class Environment:
 
     def wait_until_ready(self) -> None:
         """Wait until depot and service answer. Raises Broken: one of them does not come up, or all of it is to end."""
-        from flashferry.depot.paths import is_socket, places
-
         depot = next(iter(places(self.state)))
         until(lambda: is_socket(depot) and self._answers(), self.programs, "depot and service to answer", READY_S)
 
@@ -94,9 +95,6 @@ class Environment:
         self.programs.end(list(self.programs.running))
 
     def _answers(self) -> bool:
-        from urllib.error import URLError
-        from urllib.request import ProxyHandler, build_opener
-
         try:
             with build_opener(ProxyHandler({})).open(f"{self.url}/healthz", timeout=_ASK_S) as answer:
                 return bool(answer.status == 200)
@@ -110,15 +108,9 @@ def opened_environment(
 ) -> Iterator[Environment]:
     """Yield a lab with depot and service; all of it ends with the block.
 
-    `folder` holds the state, None for one that goes with the lab; `stop` and `hurry` end it.
-
-    Raises:
-        ConfigInvalid: The folder cannot be used.
-        LabError: The lab cannot be built here.
+    `folder` holds the state, None for one that goes with the lab; `stop` and `hurry` end it. Raises ConfigInvalid: the
+    folder cannot be used; LabError: the lab cannot be built here.
     """
-    from flashferry.lab.world import start_world
-    from flashferry.lab.world_spec import write_inventory
-
     if folder is not None:
         _check_new(folder)
     with ExitStack() as stack:
@@ -214,10 +206,6 @@ class Account:
 
 def enter(state: Path, accounts: tuple[Account, ...]) -> None:
     """Enter people into the tables of a service, as `flashferry service user add` does."""
-    from flashferry.service.people.accounts import NewPerson, add_person
-    from flashferry.service.people.provisioning import grant_of
-    from flashferry.service.people.sign_in import Passwords
-
     with opened(None, state, is_beginning=True) as (service, actor):
         passwords = Passwords(service.settings.people)
         for one in accounts:
@@ -230,8 +218,6 @@ class Person:
     """A person who is signed in over HTTP."""
 
     def __init__(self, url: str, account: Account) -> None:
-        import httpx
-
         self.name = account.name
         # What this host's variables say of proxies is nothing for loopback.
         self._client = httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False)
@@ -270,8 +256,6 @@ class Person:
         return answer
 
     def _answer(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        import httpx
-
         try:
             answer = self._client.request(method, _API + path, **sent)
         except httpx.HTTPError as error:

@@ -7,22 +7,17 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
 
 from flashferry.cli.view.layout import names, rate, show
 from flashferry.core import units
 from flashferry.lab.demo.harness import Broken, models_at, print_checks, print_line, step
 from flashferry.lab.demo.main_job import Before
 from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Account, Environment, Person, Refused, enter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.text import Text
-
-    from flashferry.lab.demo.service.environment import Account, Environment
-    from flashferry.lab.world import World
+from flashferry.lab.world import World
 
 EVERY_S = 5.0
 """A run that goes on says so this often; the end of a wave is said at once."""
@@ -84,9 +79,7 @@ def print_plan(plan: Mapping[str, Any], digest: str) -> None:
 class Progress:
     """Prints how a run goes on, wave by wave: a line when a wave has ended, else one every few seconds.
 
-    Args:
-        waves: What waves are called, by number.
-        url: Where the service answers.
+    `waves`: What waves are called, by number.
     """
 
     def __init__(self, waves: Mapping[int, str], url: str) -> None:
@@ -162,12 +155,9 @@ def judged(
 ) -> tuple[str, ...]:
     """Print what the lab and the audit say; return what is not as it should be, in sentences.
 
-    Args:
-        world: The routers, asked behind SSH's back.
-        report: The run's report.
-        audit: What the look at the audit found.
-        changed: By router, what of its configuration is not what it was before the demo; empty texts for nothing.
-        digests: SHA-256 of the images, by name.
+    `world`: The routers, asked behind SSH's back. `audit`: What the look at the audit found. `changed`: By router, what
+    of its configuration is not what it was before the demo; empty texts for nothing. `digests`: SHA-256 of the images,
+    by name.
     """
     print_line()
     return print_checks((
@@ -249,11 +239,7 @@ _POLL_S = 1.0
 
 
 class Scenario:
-    """The demo, from the sign-in to the end of the run.
-
-    Args:
-        environment: What it stands on.
-    """
+    """The demo, from the sign-in to the end of the run."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

@@ -8,26 +8,26 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import say
 from flashferry.core.state_folder import make_private_directory
+from flashferry.depot.paths import is_socket, places
+from flashferry.lab.authority import Authority, ServerCertificate
+from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
 from flashferry.lab.demo.guard import guarded
 from flashferry.lab.demo.harness import RESTORE_S, MadeUpImage, Programs, until, write_image_rules
 from flashferry.lab.demo.main_job import Before
+from flashferry.lab.errors import LabError
+from flashferry.lab.world import Site, World, WorldSpec, start_world
+from flashferry.lab.world_spec import write_inventory
+from flashferry.sites.keys import PrivateKey
 from flashferry.transports import USUAL
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    from flashferry.lab.authority import Authority, ServerCertificate
-    from flashferry.lab.broker import Broker
-    from flashferry.lab.world import Site, World, WorldSpec
 
 CENTRE = "centre"
 SOURCE_PORT = 8443
@@ -114,11 +114,6 @@ class Place:
         return self.folder / "catalogue"
 
     @property
-    def plans(self) -> Path:
-        """Where the centre's plans are offered."""
-        return self.folder / "plans"
-
-    @property
     def settings(self) -> Path:
         """Settings of the centre, or of the site's agent."""
         return self.folder / ("sites.toml" if self.name == CENTRE else "agent.toml")
@@ -136,18 +131,21 @@ class Places:
 
 def prepare(world: World, folder: Path, authority: Authority, broker: Broker) -> Places:
     """Write all files that the programs need before the first one starts."""
-    from flashferry.sites.keys import PrivateKey
-
     make_private_directory(folder)
     centre = _made(folder, CENTRE)
-    sites = {site.name: _made(folder, site.name) for site in world.sites if site.depot is not None}
+    with_depot = [site for site in world.sites if site.depot is not None]
+    sites = {site.name: _made(folder, site.name) for site in with_depot}
     key = PrivateKey.make()
     key.save(centre.folder / "centre.key")
-    keys = {}
-    for site in world.sites:
-        if site.depot is not None:
-            keys[site.name] = _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
-    digests = {one.name: _write_image(centre, one) for one in IMAGES.values()}
+    keys = {
+        site.name: _write_agent(sites[site.name], world, site, authority, broker, key.public.line)
+        for site in with_depot
+    }
+    digests = {}
+    for image in IMAGES.values():
+        content = os.urandom(image.size_bytes)
+        (centre.catalogue / image.name).write_bytes(content)
+        digests[image.name] = hashlib.sha512(content).hexdigest()
     _write_centre(centre, world, authority, broker, keys)
     _write_mirrors(centre, world, sites)
     source = authority.issue(centre.folder, (world.server_address,))
@@ -165,9 +163,6 @@ def _write_agent(
     place: Place, world: World, site: Site, authority: Authority, broker: Broker, centre_key: str
 ) -> str:  # fmt: skip
     """Write the settings of a site's agent; return its public key."""
-    from flashferry.lab.world_spec import write_inventory
-    from flashferry.sites.keys import PrivateKey
-
     assert site.lan is not None
     key = PrivateKey.make()
     key.save(place.folder / "agent.key")
@@ -187,9 +182,7 @@ def _write_agent(
 def _write_centre(
     place: Place, world: World, authority: Authority, broker: Broker, keys: dict[str, str]
 ) -> None:  # fmt: skip
-    from flashferry.lab.world_spec import write_inventory
-
-    place.plans.mkdir(mode=0o700)
+    (place.folder / "plans").mkdir(mode=0o700)
     client = authority.issue_client(place.folder, "centre-tls")
     client.certificate.rename(place.folder / "centre.pem")
     client.key.rename(place.folder / "centre.key.pem")
@@ -199,16 +192,13 @@ def _write_centre(
     values = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
     _write(place.settings, values + agents)
     write_inventory(world, place.inventory)
-    _say_neighbours(place.inventory / "groups.yaml", [site.name for site in world.sites if site.depot is None])
-    write_image_rules(place.inventory, IMAGES.values())
-
-
-def _say_neighbours(groups: Path, sites: list[str]) -> None:
-    """Have the inventory say of sites without a host that their devices serve each other."""
+    groups = place.inventory / "groups.yaml"
     text = groups.read_text(encoding="utf-8")
-    for name in sites:
-        text = text.replace(f'    site: "{name}"\n', f'    site: "{name}"\n    neighbours: true\n')
+    for site in world.sites:
+        if site.depot is None:  # its devices serve each other
+            text = text.replace(f'    site: "{site.name}"\n', f'    site: "{site.name}"\n    neighbours: true\n')
     groups.write_text(text, encoding="utf-8")
+    write_image_rules(place.inventory, IMAGES.values())
 
 
 def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None:
@@ -224,12 +214,6 @@ def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None
                 f"link_mbps = {site.profile.rate_bps / 1e6:g}",
             ]
     _write(centre.folder / "mirrors.toml", "\n".join([*lines, ""]))
-
-
-def _write_image(centre: Place, image: MadeUpImage) -> str:
-    content = os.urandom(image.size_bytes)
-    (centre.catalogue / image.name).write_bytes(content)
-    return hashlib.sha512(content).hexdigest()
 
 
 def _address(broker: Broker) -> str:
@@ -277,7 +261,7 @@ class Environment:
         centre, address = self.places.centre, self.world.server_address
         source = self.places.source
         words = ["depot", "--state-dir", str(centre.state), "--listen", address, "--transports", f"{USUAL.name},https"]
-        words += ["--catalogue", str(centre.catalogue), "--plans", str(centre.plans)]
+        words += ["--catalogue", str(centre.catalogue), "--plans", str(centre.folder / "plans")]
         words += ["--mirrors", str(centre.folder / "mirrors.toml"), "--https-port", str(SOURCE_PORT)]
         words += ["--certificate", str(source.certificate), "--key", str(source.key)]
         self.programs.start("depot of the centre", self.world.core_pid, words)
@@ -289,8 +273,6 @@ class Environment:
 
     def wait_until_ready(self) -> None:
         """Wait until all depots answer. Raises Broken: one of them does not come up, or all of it is to end."""
-        from flashferry.depot.paths import is_socket, places
-
         for place in (self.places.centre, *self.places.sites.values()):
             at = next(iter(places(place.state)))
             until(partial(is_socket, at), self.programs, f"the depot of {place.name} to answer", READY_S)
@@ -314,11 +296,6 @@ def opened(spec: WorldSpec, stop: threading.Event, hurry: threading.Event) -> It
 
     Raises LabError: the lab or the broker cannot be started here.
     """
-    from flashferry.lab.authority import Authority
-    from flashferry.lab.broker import PORT, Broker, broker_tls, missing_broker, running_broker
-    from flashferry.lab.errors import LabError
-    from flashferry.lab.world import start_world
-
     if reason := missing_broker():
         raise LabError(reason)
     with ExitStack() as stack:

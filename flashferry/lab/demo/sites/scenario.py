@@ -35,11 +35,7 @@ _POLL_S = 0.1
 
 
 class Scenario:
-    """The demo, from the lab to the last table.
-
-    Args:
-        environment: What it stands on.
-    """
+    """The demo, from the lab to the last table."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment, self._world, self._programs = environment, environment.world, environment.programs

@@ -9,18 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
 from flashferry.core.value_description import counted
-from flashferry.lab.demo.harness import print_checks, print_line, step
-
-if TYPE_CHECKING:
-    from flashferry.lab.demo.harness import Followed
-    from flashferry.lab.world import World
+from flashferry.lab.demo.harness import Followed, print_checks, print_line, step
+from flashferry.lab.world import World
 
 _OURS = "flashferry: "
 _PLAN = "flashferry: plan "
@@ -292,6 +289,11 @@ class LinkSeen:
         """What the line carried, as a multiple of the image."""
         return self.carried_bytes / self.image_bytes
 
+    @property
+    def alone_bytes(self) -> int:
+        """What it would carry of images if each router fetched its own."""
+        return self.routers * self.image_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -310,13 +312,20 @@ def judged(seen: Seen) -> tuple[str, ...]:
     show(_router_row(one, seen.digests) for one in seen.routers)
     print_line()
     show(_link_row(one) for one in seen.links)
-    carried, alone = (sum(find) for find in zip(*((one.carried_bytes, _alone(one)) for one in seen.links), strict=True))
+    carried, alone = sum(one.carried_bytes for one in seen.links), sum(one.alone_bytes for one in seen.links)
     print_line(f"over all lines: {units.size(carried)}; each router for itself: {units.size(alone)} of images alone")
     print_line()
     return print_checks(
         (
             ("all routers are done, and each has its record here", _unwell(seen.routers)),
-            ("seen from behind their backs, all configurations are what they were", _changed(seen.routers)),
+            (
+                "seen from behind their backs, all configurations are what they were",
+                (
+                    f"{one.name}: its configuration is not what it was: {one.changed}"
+                    for one in seen.routers
+                    if one.changed
+                ),
+            ),
             ("what lies on their flash are the images, byte for byte", _unlike(seen)),
             (f"each line carried its image once: at most {MOST_RATIO:.2f} of its size", _over(seen.links)),
             ("the records of all parts are complete", _unfinished(seen.parts)),
@@ -325,23 +334,17 @@ def judged(seen: Seen) -> tuple[str, ...]:
     )
 
 
-def _from(one: RouterSeen) -> str:
-    """Return from where a router has its image, and by what, in words."""
-    if one.record is None:
-        return "-"
-    return str(one.record.get("source") or f"{one.usual}, {one.record.get('transport') or 'by nothing'}")
-
-
 def _router_row(one: RouterSeen, digests: Mapping[str, str]) -> dict[str, str | Text]:
     is_right = one.held == digests.get(one.image)
     record = one.record or {}
+    source = record.get("source") or f"{one.usual}, {record.get('transport') or 'by nothing'}"
     copy = (record.get("pull") or {}).get("device") or {}
     return {
         "router": one.name,
         "site": one.site,
         "image before": "there" if one.had else "-",
         "after": Text("proven", style=GOOD) if is_right else Text("wrong" if one.held else "none", style=BAD),
-        "from": _from(one),
+        "from": "-" if one.record is None else str(source),
         "copy took": units.duration(copy["duration_s"]) if copy.get("duration_s") else "-",
         "router says": units.rate(copy["size_bytes"] / copy["duration_s"]) if copy.get("duration_s") else "-",
         "configuration": Text("changed", style=BAD) if one.changed else Text("as it was", style=GOOD),
@@ -360,10 +363,6 @@ def _link_row(one: LinkSeen) -> dict[str, str | Text]:
     }
 
 
-def _alone(one: LinkSeen) -> int:
-    return one.routers * one.image_bytes
-
-
 def _unwell(routers: Sequence[RouterSeen]) -> Iterator[str]:
     for one in routers:
         if one.record is None:
@@ -375,10 +374,6 @@ def _unwell(routers: Sequence[RouterSeen]) -> Iterator[str]:
             yield f"{one.name}: its record says of its configuration: {one.record['restored']}"
         elif one.had:
             yield f"{one.name}: the image was there before anything was staged"
-
-
-def _changed(routers: Sequence[RouterSeen]) -> Iterator[str]:
-    yield from (f"{one.name}: its configuration is not what it was: {one.changed}" for one in routers if one.changed)
 
 
 def _unlike(seen: Seen) -> Iterator[str]:

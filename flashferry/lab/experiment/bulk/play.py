@@ -17,25 +17,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from flashferry.core.codec import CodecError, decode, to_json
 from flashferry.depot.probing.copying import LISTENING, Copier, Sample, bare_tcp, has_children, reaped_s
 from flashferry.depot.probing.figures import Ceilings, Row, Trial
-from flashferry.depot.probing.methods import Method, SshAccess
+from flashferry.depot.probing.methods import Method, SshAccess, names_in
 from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.bulk.studies import Series
-from flashferry.lab.experiment.cell import JsonLines
+from flashferry.lab.experiment.harness import JsonLines, write
 from flashferry.lab.namespaces import Interface, in_namespace, join_by_veth, probe_namespaces, set_up_interfaces
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
 
 HERE_ADDRESS, FAR_ADDRESS = "10.98.0.1", "10.98.0.2"
 PORT, RAW_PORT = 2222, 5201
@@ -78,8 +75,6 @@ exec {sshd} -D -e -f {folder}/sshd_config
 
 def ssh_names(kind: str) -> tuple[str, ...]:
     """Return what the ssh here has of `cipher` or `mac`."""
-    from flashferry.depot.probing.methods import names_in
-
     return names_in(subprocess.run(["ssh", "-Q", kind], capture_output=True, text=True, check=False).stdout)
 
 
@@ -203,17 +198,15 @@ class LocalFar:
 
     def start(self, command: str, *, port: int) -> None:
         """Start a command that listens on a port; return when it does."""
-        script = f"{command.replace('exec ', '')}"
         one = subprocess.Popen(
-            [*self._prefix, "sh", "-c", script],
+            [*self._prefix, "sh", "-c", command.replace("exec ", "")],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         self._commands.append(one)
-        waiting = LISTENING.format(port=port)
-        subprocess.run([*self._prefix, "sh", "-c", waiting], check=False)
+        subprocess.run([*self._prefix, "sh", "-c", LISTENING.format(port=port)], check=False)
 
     def cpu_s(self) -> float | None:
         """Return the processor time of all sessions and commands that have ended there."""
@@ -465,7 +458,6 @@ def play(
     """
     ledger = TrialLedger(folder / "results.jsonl")
     known = _kept_conditions(folder)
-    found: dict[str, Measured] = {}
     missing = [one for one in series if _left(one, ledger, rounds)]
     if missing:
         with Testbed() as testbed:
@@ -478,13 +470,12 @@ def play(
                 _play_one(one, testbed, ledger, rounds=rounds, seed=seed, log=log, interrupted=interrupted)
     if known.speeds is None and not interrupted():
         log("openssl speed, with AES instructions and without")
-        known = _with_speeds(known)
+        known = replace(known, speeds=openssl_speeds(), masked_speeds=openssl_speeds(NO_AES))
         _keep(folder, known)
     link = sorted(known.link)[len(known.link) // 2] if known.link else None
-    for one in series:
-        found[one.name] = _from_ledger(one, ledger, rounds)
+    ceilings = Ceilings(link_bytes_per_s=link)
+    rows = {one.name: tuple(_from_ledger(one, ledger, rounds).rows(ceilings)) for one in series}
     is_whole = not any(_left(one, ledger, rounds) for one in series)
-    rows = {name: tuple(each.rows(Ceilings(link_bytes_per_s=link))) for name, each in found.items()}
     return Played(rows=rows, conditions=known, link_bytes_per_s=link, is_whole=is_whole)
 
 
@@ -493,19 +484,17 @@ def _with_nothing(series: Series) -> list[Method]:
     return [*series.methods, *nothing.values()]
 
 
+def _trials(series: Series, ledger: TrialLedger, rounds: int) -> Iterator[Trial | None]:
+    for one in _with_nothing(series):
+        yield from (ledger.get(series.name, one.key, number) for number in range(1, rounds + 1))
+
+
 def _left(series: Series, ledger: TrialLedger, rounds: int) -> bool:
-    requested = [(one.key, number) for one in _with_nothing(series) for number in range(1, rounds + 1)]
-    return any(ledger.get(series.name, *one) is None for one in requested)
+    return None in _trials(series, ledger, rounds)
 
 
 def _from_ledger(series: Series, ledger: TrialLedger, rounds: int) -> Measured:
-    trials = [
-        trial
-        for one in _with_nothing(series)
-        for number in range(1, rounds + 1)
-        if (trial := ledger.get(series.name, one.key, number)) is not None
-    ]
-    return Measured(methods=series.methods, trials=tuple(trials))
+    return Measured(methods=series.methods, trials=tuple(filter(None, _trials(series, ledger, rounds))))
 
 
 def _play_one(
@@ -571,10 +560,6 @@ def _observed(known: Conditions, testbed: Testbed) -> Conditions:
     return replace(known, load=(*known.load, round(os.getloadavg()[0], 2)), link=links)
 
 
-def _with_speeds(known: Conditions) -> Conditions:
-    return replace(known, speeds=openssl_speeds(), masked_speeds=openssl_speeds(NO_AES))
-
-
 def _kept_conditions(folder: Path) -> Conditions:
     try:
         return decode(Conditions, json.loads((folder / "conditions.json").read_text(encoding="utf-8")))
@@ -585,5 +570,4 @@ def _kept_conditions(folder: Path) -> Conditions:
 
 
 def _keep(folder: Path, known: Conditions) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "conditions.json").write_text(json.dumps(to_json(known), indent=1) + "\n", encoding="utf-8")
+    write(folder / "conditions.json", json.dumps(to_json(known), indent=1) + "\n")

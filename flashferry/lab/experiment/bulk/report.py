@@ -24,8 +24,8 @@ from flashferry.lab.experiment.bulk.studies import (
     Series,
     series_of,
 )
-from flashferry.lab.experiment.chart import CHART_STYLE
-from flashferry.lab.experiment.tables import put
+from flashferry.lab.experiment.chart import svg_file
+from flashferry.lab.experiment.harness import markdown, put, write
 
 _TABLE_TITLES = {
     "ciphers": "scp by cipher (`scp-ciphers-2019`)",
@@ -54,57 +54,34 @@ def document(series: Sequence[Series], played: Played, claims: Iterable[Claim], 
 def table(series: Series, played: Played) -> str:
     """Return the table of a series, in the order of cost."""
     rows = sorted(played.rows.get(series.name, ()), key=lambda row: row.cost if row.cost is not None else float("inf"))
-    published = {one.key: text for one in series.methods if (text := _published(series, one.key))}
+    published = {
+        one.key: f"{found:g}" for one in series.methods if (found := published_of(series, one.key)) is not None
+    }
     speeds = _speeds(series, played)
     heads = [
-        "method",
-        "runs",
-        "MB/s (least to most)",
-        "of the link",
-        "CPU s/GB here",
-        "far",
-        "busiest here, far",
+        "method", "runs", "MB/s (least to most)", "of the link", "CPU s/GB here", "far", "busiest here, far",
         "bound by",
-    ]
-    heads += ["published MB/s"] if published else []
-    heads += ["openssl speed, MB/s"] if speeds else []
-    lines = [
-        f"**{_TABLE_TITLES[series.name]}**, {_sizes(series)}. {ranking_text(rows)}",
-        "",
-        _line(heads),
-        _line(["---"] * len(heads)),
-    ]
-    for row in rows:
-        cells = [
-            _short(row.key),
-            str(row.trials),
-            _rate(row),
-            _percent(row.link_share),
-            _spread(row.here_cpu),
-            _spread(row.far_cpu),
-        ]
-        cells += [f"{_percent(row.here_busy)}, {_percent(row.far_busy)}", row.bound_by or row.error]
-        cells += [published.get(row.key, "")] if published else []
-        cells += [speeds.get(row.key, "")] if speeds else []
-        lines.append(_line(cells))
-    return "\n".join(lines)
+    ]  # fmt: skip
+    extra = [(head, known) for head, known in (("published MB/s", published), ("openssl speed, MB/s", speeds)) if known]
+    cells = (
+        (
+            _short(row.key), row.trials, _rate(row), _percent(row.link_share), _spread(row.here_cpu),
+            _spread(row.far_cpu), f"{_percent(row.here_busy)}, {_percent(row.far_busy)}", row.bound_by or row.error,
+            *(known.get(row.key, "") for _, known in extra),
+        )
+        for row in rows
+    )  # fmt: skip
+    title = f"**{_TABLE_TITLES[series.name]}**, {_sizes(series)}. {ranking_text(rows)}"
+    return f"{title}\n\n{markdown([*heads, *(head for head, _ in extra)], cells)}"
 
 
 def claims_table(claims: Iterable[Claim]) -> str:
-    """Return the claims, with how many came to what."""
+    """Return the claims, with how many came to what; what was not reproduced stands out."""
     given = list(claims)
-    lines = [_line(["study", "claim", "here", "figures"]), _line(["---"] * 4)]
-    lines += [_line([f"`{one.study}`", one.text, _finding(one.finding), one.why]) for one in given]
+    marked = {Finding.NOT: f"**{Finding.NOT.value}**"}
+    rows = ((f"`{one.study}`", one.text, marked.get(one.finding, one.finding.value), one.why) for one in given)
     counts = ", ".join(f"{sum(one.finding is each for one in given)} {each.value}" for each in Finding)
-    return "\n".join([f"**Claims**: {counts}.", "", *lines])
-
-
-def _finding(finding: Finding) -> str:
-    return f"**{finding.value}**" if finding is Finding.NOT else finding.value
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"**Claims**: {counts}.\n\n{markdown(('study', 'claim', 'here', 'figures'), rows)}"
 
 
 def _sizes(series: Series) -> str:
@@ -147,11 +124,6 @@ def published_of(series: Series, key: str) -> float | None:
     return found.get(series.name)
 
 
-def _published(series: Series, key: str) -> str:
-    found = published_of(series, key)
-    return "" if found is None else f"{found:g}"
-
-
 def _speeds(series: Series, played: Played) -> dict[str, str]:
     """Return what OpenSSL itself does of each method's cipher, or of its MAC where that is what differs."""
     known = played.conditions.masked_speeds if series.name == MASKED else played.conditions.speeds
@@ -177,13 +149,8 @@ def picture(series: Sequence[Series], played: Played, titles: dict[str, str]) ->
             parts += _panel(one, rows, titles.get(one.name, one.name), down)
             down += _HEAD + len(rows) * _LINE + _GAP
     height = down + 34
-    label = escape("Rates and processor time per GB of bulk copies, beside published rates")
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{label}">'
-        f'<style>{CHART_STYLE}</style><rect class="paper" width="{_WIDTH}" height="{height}" rx="6"/>'
-    )
-    return "".join((head, *parts, *_legend(height - 16), "</svg>\n"))
+    label = "Rates and processor time per GB of bulk copies, beside published rates"
+    return svg_file(_WIDTH, height, label, (*parts, *_legend(height - 16)))
 
 
 def _panel(series: Series, rows: Sequence[Row], title: str, down: int) -> Iterator[str]:
@@ -270,15 +237,7 @@ _TITLES = {
 class Asked:
     """What was asked for.
 
-    Attributes:
-        experiment: `ssh` or `bulk`.
-        folder: Where results are kept.
-        rounds: How many count.
-        size_mib: Of a file.
-        seed: Of the orders.
-        only: Parts of the names of series; empty: all.
-        document: Where tables go, or None.
-        command: What was typed.
+    `only`: Parts of the names of series; empty: all. `document`: Where tables go, or None.
     """
 
     experiment: str
@@ -295,11 +254,7 @@ class Asked:
 class Report:
     """What came of it.
 
-    Attributes:
-        text: Tables and claims.
-        played: The figures.
-        claims: What became of each.
-        graph_name: Name of the graph's file.
+    `graph_name`: Name of the graph's file.
     """
 
     text: str
@@ -329,10 +284,10 @@ def run(asked: Asked, *, log: Callable[[str], None], interrupted: Callable[[], b
     text = document(series, played, claims, asked.command)
     report = Report(text=text, played=played, claims=claims, graph_name=graph_name)
     graph = picture(series, played, _TITLES)
-    _write(asked.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
-    _write(asked.folder / graph_name, graph)
+    write(asked.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
+    write(asked.folder / graph_name, graph)
     if asked.document is not None:
-        _write(asked.document.parent / graph_name, graph)
+        write(asked.document.parent / graph_name, graph)
         put(asked.document, f"bulk-{asked.experiment}", f"![Graph]({graph_name})\n\n{text}")
     return report
 
@@ -345,11 +300,3 @@ def chosen(asked: Asked) -> tuple[Series, ...]:
         known = ", ".join(one.name for one in series)
         raise LabError(f"--series: expected part of one of {known}; give one of these, or leave it out for all.")
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{path}: cannot be written ({error.strerror}); give another folder by --output.") from None

@@ -67,13 +67,8 @@ PUBLISHED_PIPES: Mapping[tuple[str, str], float] = MappingProxyType(
 class Series:
     """Copies that are compared with each other, all in the same rounds.
 
-    Attributes:
-        name: How it is called.
-        study: The study that it stands for, by the name of its data.
-        methods: The ways of copying.
-        size_bytes: How much is copied.
-        sizes: How much by methods that are so slow that less will do.
-        is_masked: Whether both ends do without AES instructions.
+    `study`: The study that it stands for, by the name of its data. `sizes`: How much by methods that are so slow that
+    less will do. `is_masked`: Whether both ends do without AES instructions.
     """
 
     name: str

@@ -13,21 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.harness import markdown
 from flashferry.lab.experiment.servers import running_vsftpd
-from flashferry.lab.experiment.tables import markdown
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.lab.world_spec import write_inventory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 SITUATIONS = ("success", "already there", "kill -9", "unreachable", "full flash", "stall")
 """What a tool is put into; the first two are played on one device, one behind the other."""
@@ -41,11 +38,8 @@ _ASK = (
 class Tool:
     """A tool.
 
-    Attributes:
-        driver: Its script beside this file; empty for ours.
-        packages: What its environment needs.
-        needs_scp: Whether the device must accept SCP beforehand.
-        patience: How long it waits for a copy, in words, and who chose that.
+    `driver`: Its script beside this file; empty for ours. `needs_scp`: Whether the device must accept SCP beforehand.
+    `patience`: How long it waits for a copy, in words, and who chose that.
     """
 
     name: str

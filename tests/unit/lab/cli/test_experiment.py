@@ -14,7 +14,7 @@ from flashferry.lab.cli.experiment import experiment
 def test_a_report_names_the_command_that_was_typed() -> None:
     """Typed again it asks for the same runs: every option that changes them is there, quoted for a shell."""
     options = {"--arm": ["XE tuned"], "--server": ["auto"], "--loss": [0.01, 0.1], "--size-mb": [200.0]}
-    words = shlex.split(command(10, 3, options, full=True))
+    words = shlex.split(command(("--runs", "10", "--links", "3", "--full"), options))
     assert words == [
         "flashferry", "lab", "experiment", "--runs", "10", "--links", "3", "--full", "--arm", "XE tuned",
         "--server", "auto", "--loss", "0.01", "--loss", "0.1", "--size-mb", "200",

@@ -7,7 +7,7 @@ import pytest
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment import fairness
 from flashferry.lab.experiment.cell import Measured
-from flashferry.lab.experiment.tables import put
+from flashferry.lab.experiment.harness import put
 
 
 def test_a_section_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:

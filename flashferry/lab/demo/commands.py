@@ -1,4 +1,4 @@
-"""`flashferry lab service-demo`: the words of its command line, and whether it stays up."""
+"""`flashferry lab service-demo` and `flashferry lab sites-demo`: the words of their command lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.service.serve import check_installed
+from flashferry.cli.service.serve import check_installed as check_service_installed
+from flashferry.cli.sites.setup import check_installed as check_sites_installed
 
 if TYPE_CHECKING:
     from flashferry.lab.demo.service.environment import Environment
@@ -35,7 +36,7 @@ def service_demo(
     ] = None,
 ) -> None:
     """Show the service: twenty routers, a depot, two people, one plan approved and run, and the address to open."""
-    check_installed()
+    check_service_installed()
     from flashferry.lab.demo.harness import play
     from flashferry.lab.demo.service.environment import WORLD, opened_environment
     from flashferry.lab.demo.service.scenario import Scenario
@@ -53,3 +54,14 @@ def service_demo(
         return wrong
 
     play(partial(opened_environment, load_world(WORLD), folder), played)
+
+
+def sites_demo() -> None:
+    """Show sites: a centre, two depots with agents, neighbours, each line carrying an image once, and a line cut."""
+    check_sites_installed()
+    from flashferry.lab.demo.harness import play
+    from flashferry.lab.demo.sites.environment import WORLD, opened
+    from flashferry.lab.demo.sites.scenario import Scenario
+    from flashferry.lab.world_spec import load_world
+
+    play(partial(opened, load_world(WORLD)), lambda environment: Scenario(environment).play())

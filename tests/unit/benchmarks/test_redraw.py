@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.redraw import gain_svg, recorded_rows, recorded_speed_test, redraw
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.gain_picture import gain_svg
 from flashferry.lab.experiment.published import ARMS, SENDERS
-from flashferry.lab.experiment.redraw import recorded_rows, recorded_speed_test, redraw
 from flashferry.lab.experiment.tables import gain_by_tuning, gains_table, in_words, time_for_image
 
 ROOT = Path(__file__).parents[4]

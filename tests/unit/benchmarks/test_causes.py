@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.lab.experiment.causes import CASES, CONTROLS, SMALL_WINDOWS, causes_text, cells, claims_too_much
+from benchmarks.causes import CASES, CONTROLS, SMALL_WINDOWS, causes_text, cells, claims_too_much
 from flashferry.lab.experiment.cell import Cell, Judgement, LinkSetting, Measured, cell_from_json, measured_from_json
 from flashferry.lab.experiment.pool import expected_share
 from flashferry.lab.experiment.puller import _Nowhere as Nowhere

@@ -12,19 +12,15 @@ Facts
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from flashferry.lab.experiment.tables import conditions, markdown
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
+from flashferry.lab.experiment.harness import markdown
+from flashferry.lab.experiment.study import Plan
+from flashferry.lab.experiment.tables import conditions
 from flashferry.tcp.transfer_summary import LINK_IS_FULL
 from flashferry.tcp.verdict_rules import VerdictKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flashferry.lab.experiment.cell import Measured
-    from flashferry.lab.experiment.study import Plan
 
 STUDY = "causes"
 SECTION = "verdicts"
@@ -45,9 +41,6 @@ class Case:
     """A flow and what limits it.
 
     Attributes:
-        name: How tables call it.
-        link: Over what.
-        window_bytes: The client's receive window.
         read_bytes_per_s: How fast the client reads; None as fast as it can.
         cap_share: Pacing cap as a share of the link's payload; None for none.
         right: What may be said under CUBIC, the link's rate being known.
