@@ -1,7 +1,7 @@
 """Files of a first inventory, with all keys as comments. Existing files are never overwritten.
 
-The files are written to a temporary folder, read back by the inventory reader, and then moved into place: another
-process sees all of them or none, and files that the reader rejects are removed.
+Existing files are never overwritten. The files are written to a temporary folder, read back by the inventory reader, and
+then moved into place: another process sees all of them or none, and files that the reader rejects are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from inventory.first_devices import FirstDevice
 from inventory.keys import KEYS
 
 HOSTS, GROUPS, DEFAULTS = "hosts.yaml", "groups.yaml", "defaults.yaml"
-NAMES = (GROUPS, DEFAULTS, HOSTS)
+FILE_NAMES = (GROUPS, DEFAULTS, HOSTS)
 """The files in the order in which they are moved into place, `hosts.yaml` last, for it makes a folder an inventory."""
 
 EXAMPLE_SITE = "branch1"
@@ -74,7 +74,7 @@ def check_new(folder: Path) -> None:
         ConfigInvalid: A file exists, the path is no folder, or its parent folder does not exist.
     """
     try:
-        there = next((folder / name for name in NAMES if os.path.lexists(folder / name)), None)
+        there = next((folder / name for name in FILE_NAMES if os.path.lexists(folder / name)), None)
         is_wrong = os.path.lexists(folder) and not folder.is_dir()
         is_below = folder.absolute().parent.is_dir()
     except OSError as error:
@@ -136,7 +136,7 @@ def write(folder: Path, files: dict[str, str], *, check: Callable[[Path], None])
     except OSError as error:
         raise _unwritable(folder, error) from None
     try:
-        for name in NAMES:
+        for name in FILE_NAMES:
             write_whole(made / name, files[name], is_private=False)
         check(made)
         _put_in_place(made, folder)
@@ -165,7 +165,7 @@ def _put_in_place(made: Path, folder: Path) -> None:
         return
     linked: list[Path] = []
     try:
-        for name in NAMES:
+        for name in FILE_NAMES:
             (folder / name).hardlink_to(made / name)
             linked.append(folder / name)
     except OSError:

@@ -18,7 +18,8 @@ from nornir.core.inventory import Defaults, Host, Inventory
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
 from flashferry.core.value_description import described
-from inventory.entry_checks import DATA_KEYS, unknown_group, unknown_key
+from flashferry.core.value_description import unknown_key
+from inventory.entry_checks import DATA_KEYS, unknown_group
 from inventory.host_view import set_fault
 from inventory.keys import KEYS, READERS, check_values
 from inventory.platforms import platform_of

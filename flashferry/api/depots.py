@@ -291,4 +291,4 @@ def known_depot_paths(state: Path | str | None = None) -> tuple[BulkPath, ...]:
     Raises:
         ConfigInvalid: The file cannot be read.
     """
-    return BulkPaths.read(state_folder(state)).all
+    return tuple(BulkPaths.read(state_folder(state)).by_name.values())

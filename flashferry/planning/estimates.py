@@ -29,7 +29,7 @@ from flashferry.planning.rates import (
 from flashferry.planning.scenario import Estimate, Finish, LinkFacts, Rate
 from flashferry.store.history import History
 from flashferry.tcp.receive_window import ASSUMED_RTT_S
-from flashferry.transports import USUAL
+from inventory.transport_policy import USUAL
 from flashferry.transports.transport_selection import TransportRequest, candidates
 from inventory.host_view import HostView
 from inventory.sites import Site
@@ -72,7 +72,7 @@ class Known(Struct, frozen=True, kw_only=True):
         name, expected = found
         return name, f"the fastest that is known: {expected.source}"
 
-    def not_tuned_because(self, host: str, transport: str = USUAL.name) -> str:
+    def not_tuned_because(self, host: str, transport: str = USUAL) -> str:
         """Return why a device is not tuned; empty if it is."""
         if self.tune is TuneMode.ALWAYS:
             return ""
@@ -190,7 +190,7 @@ def decided(
         tune_reason=reason,
         transport=transport,
         transport_reason=why,
-        ceilings=announce(found.ceilings) if why or transport != USUAL.name else "",
+        ceilings=announce(found.ceilings) if why or transport != USUAL else "",
         expected_bytes_per_s=round(rate.bytes_per_s, 1),
         expected_source=rate.source,
         is_assumed=rate.is_assumed,
@@ -245,7 +245,7 @@ def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
         cap_bytes_per_s=link.cap_bytes_per_s,
         transport=transport,
         # Assumptions of the default transport already include its windows.
-        ceiling_bytes_per_s=None if ceiling is None or transport == USUAL.name else ceiling.likely_bytes_per_s,
+        ceiling_bytes_per_s=None if ceiling is None or transport == USUAL else ceiling.likely_bytes_per_s,
     )
 
 

@@ -3,8 +3,7 @@
 Facts
 -----
 - A depot copies an image at the rate that the link leaves for copies, and offers it once its SHA-512 is verified.
-Hashing
-  ran at 0.6 to 1.4 GB/s on servers; for a small host a third of the slowest is assumed.
+  Hashing ran at 0.6 to 1.4 GB/s on servers; for a small host a third of the slowest is assumed.
 - Neighbours serve by TFTP (RFC 1350), one acknowledgement per block. With blocks of 8,192 bytes, the most that IOS
   accepts (`ip tftp blocksize`), and 1 ms round-trip time it cannot exceed 8 MB/s; what a router's CPU and flash leave
   of that was not published. A quarter is assumed.

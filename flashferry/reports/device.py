@@ -182,7 +182,7 @@ def device_report(
         transfers=transfers,
         partial_file=record.text("partial_file"),
         partial_advice=record.text("partial_advice"),
-        notes=_notes(record, found, restore),
+        notes=_device_notes(record, found, restore),
         transport=record.text("transport") or USUAL,
         compared=compared,
         transports_tried=tuple(
@@ -278,7 +278,7 @@ def _attempt(found: Node) -> AttemptReport:
     )
 
 
-def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ...]:
+def _device_notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ...]:
     notes = [*record.at("check").texts("notes"), *record.texts("notes")]
     notes += [said for key in ("note", "tuning") if (said := record.text(key))]
     notes += [f"window: {said}" for said in (record.at("window").text("reason"),) if said and record.at("tune")]

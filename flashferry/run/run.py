@@ -358,7 +358,7 @@ class _Run:
             given=GivenImages(),
             slots=SlotPools(limits, site_copies=fleet.site_copies(limits.of_site), gate=server.slot_reservations),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
-            ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
+            ssh_preferences=SshPreferences.read(self._journal.directory).by_name,
             neighbourhood=self._neighbourhood(fleet),
         )
 

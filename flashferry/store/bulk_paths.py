@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from flashferry.store.kept_file import KeptFile, KeptForm
 
-FILE = "bulk_paths.json"
 
 
 class BulkPath(Struct, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class BulkPaths(KeptFile[BulkPath]):
     """The stored paths by source."""
 
     form = KeptForm(
-        file=FILE,
+        file="bulk_paths.json",
         schema="flashferry.bulk-paths/1",
         entries="paths",
         kind=BulkPath,
@@ -54,8 +53,3 @@ class BulkPaths(KeptFile[BulkPath]):
         called="paths as a depot's probe keeps them",
         hint="Delete the file, and probe the paths anew",
     )
-
-    @property
-    def all(self) -> tuple[BulkPath, ...]:
-        """Return all paths, by source."""
-        return tuple(self.by_name.values())

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from flashferry.store.kept_file import KeptFile, KeptForm
 
-FILE = "ssh_preferences.json"
 
 
 class SshPreference(Struct, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class SshPreferences(KeptFile[SshPreference]):
     """The stored preferences by model."""
 
     form = KeptForm(
-        file=FILE,
+        file="ssh_preferences.json",
         schema="flashferry.ssh-preferences/1",
         entries="preferences",
         kind=SshPreference,
@@ -54,8 +53,3 @@ class SshPreferences(KeptFile[SshPreference]):
         called="SSH preferences as a sweep keeps them",
         hint="Delete the file: devices are offered all ciphers again, and a sweep can be made anew",
     )
-
-    @property
-    def by_model(self) -> Mapping[str, SshPreference]:
-        """Return all preferences."""
-        return self.by_name

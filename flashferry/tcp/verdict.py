@@ -44,7 +44,7 @@ _LEAST_ROUND_TRIPS = 10
 # With fewer intervals a single wrong one would decide: at 1 Hz a transfer of two seconds has three.
 _LEAST_INTERVALS = 4
 # A flow that spent most of its time speeding up was never limited by anything but its own length.
-_MOSTLY = 0.6
+_MOST_TIME = 0.6
 _LEAST_SHARE = 0.35
 # If a flow sped up for a good part of its time, no cause reaches that share: one that held for most of the rest counts.
 _LEAST_PART_OF_REST = 0.5
@@ -138,7 +138,7 @@ def _by_kind(
 def _weigh(held: dict[VerdictKind | None, _Held], whole: Overview) -> Verdict:
     time_s = {kind: one.time_s for kind, one in held.items()}
     speeding_up = time_s.pop(None, 0.0) / whole.duration_s
-    if speeding_up > _MOSTLY or not time_s:
+    if speeding_up > _MOST_TIME or not time_s:
         return _too_short(speeding_up, f"still speeding up for {speeding_up:.0%} of {whole.duration_s:.1f} s")
     kind = max(time_s, key=lambda candidate: time_s[candidate] if candidate else 0.0)
     assert kind is not None

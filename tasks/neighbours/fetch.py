@@ -17,7 +17,7 @@ from flashferry.devices.errors import TransferStalled
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
 from flashferry.transports.transport import Offer, ServerView, copy_command
-from tasks.copy import STEP, CopyLimits, CopyReport, CopyWatch, checked_result
+from tasks.copy import STEP as PULL, CopyLimits, CopyReport, CopyWatch, checked_result
 
 LEAST_BYTES_A_MARK = 512
 """A mark stands for at least one block of the smallest size there is."""
@@ -70,7 +70,7 @@ def fetch_image(
             raise TransferStalled(
                 f"the neighbour is slower than the WAN: not through after {longest_s:.0f} s",
                 host=session.name,
-                step=STEP,
+                step=PULL,
             )
         marks = marks_in(dialogue.text)
         seen(marks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+import collections
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -62,7 +62,7 @@ class FleetCollector(Collector):
             return iter([self._devices(), *self._sites(), *self._run()])
 
     def _devices(self) -> Metric:
-        found = Counter((device.site, state_of(device)) for device in self._fleet.devices.values())
+        found = collections.Counter((device.site, state_of(device)) for device in self._fleet.devices.values())
         family = GaugeMetricFamily("flashferry_devices", "Devices by site and state.", labels=["site", "state"])
         for site in self._fleet.sites:
             for state in STATES:
