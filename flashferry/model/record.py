@@ -16,8 +16,7 @@ from flashferry.images.image import Image
 from flashferry.model.activation import ActivationReport
 from flashferry.model.link_rates import LinkRate
 from flashferry.model.lost_copy_rules import RecoveryDecision
-from flashferry.model.probe_result import ProbeResult
-from flashferry.model.ssh_sweep import SshSweep
+from flashferry.model.probe_result import ProbeResult, SshSweep
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.receive_window import WindowChoice
 from flashferry.transports import USUAL

@@ -15,7 +15,7 @@ from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.hashing import HashProgress
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import KeptRequest, Resumed, from_stored
 from flashferry.store.journal import Journal

@@ -23,8 +23,8 @@ from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
-from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -47,7 +47,7 @@ from flashferry.run.server import (
     transports_of,
 )
 from flashferry.store.journal import Journal, NewDevice
-from flashferry.store.ssh_preferences import SshPreferences
+from flashferry.store.probe_choices import SshPreferences
 from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run

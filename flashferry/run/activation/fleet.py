@@ -19,8 +19,7 @@ from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.run.activation.activation_run import ActivationContext, DeviceActivation
-from flashferry.run.activation.device import activate_device
+from flashferry.run.activation.device import ActivationContext, DeviceActivation, activate_device
 from flashferry.run.control import RunControl
 from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.staged import last_staged

@@ -25,8 +25,17 @@ from flashferry.run.neighbours.board import SiteBoard, objection
 from flashferry.transports.transport import Offer, offer_of
 from tasks.copy import COPY, CopyLimits, CopyReport, copy_limits
 from tasks.fetch_check import interface_with
-from tasks.neighbours.fetch import fetch, patience_s
-from tasks.neighbours.serve import SERVE, ServicePlan, ServiceReport, admit, entries_for, open_service, plan_service
+from tasks.neighbours import (
+    SERVE,
+    ServicePlan,
+    ServiceReport,
+    admit,
+    entries_for,
+    fetch,
+    open_service,
+    patience_s,
+    plan_service,
+)
 from tasks.partial_file import file_at
 from tasks.run_marker import mark_line
 from tasks.snapshot import Snapshot

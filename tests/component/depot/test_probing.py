@@ -23,7 +23,7 @@ from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.web import WebSource
 from flashferry.lab.experiment.bulk.play import Sshd
-from flashferry.store.bulk_paths import BulkPaths
+from flashferry.store.probe_choices import BulkPaths
 from tests.needs import lacking, need_root
 from tests.patience import until
 

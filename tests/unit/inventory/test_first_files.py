@@ -10,8 +10,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from inventory import first_files as module
 from inventory.entry_checks import DATA_KEYS
-from inventory.first_devices import FirstDevice
-from inventory.first_files import FILE_NAMES, texts, write
+from inventory.first_files import FILE_NAMES, FirstDevice, texts, write
 from inventory.host_view import view
 from inventory.keys import KEYS
 from inventory.nornir_loader import open_inventory

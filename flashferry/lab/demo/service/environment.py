@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.cli.service.serve import opened
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, read_mark
+from flashferry.core.jobs import JobFolder, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import make_private_directory
 from flashferry.lab.demo.harness import RESTORE_S, Broken, MadeUpImage, Programs, until, write_image_rules
 

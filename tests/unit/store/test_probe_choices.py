@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.ssh_preferences import SshPreference, SshPreferences
+from flashferry.store.probe_choices import SshPreference, SshPreferences
 
 ONE = SshPreference(model="C8300", cipher="aes128-gcm@openssh.com", rate_bytes_per_s=5e6, host="r1", run_id="run")
 

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.bulk_paths import BulkPath, BulkPaths
+from flashferry.store.probe_choices import BulkPath, BulkPaths
 
 
 def path(source: str, rate: float = 1e6) -> BulkPath:
@@ -15,11 +15,11 @@ def path(source: str, rate: float = 1e6) -> BulkPath:
 def test_a_path_replaces_the_former_of_its_source(tmp_path):
     """And leaves those of others; the file is its owner's alone."""
     known = BulkPaths.read(tmp_path)
-    assert known.all == ()
+    assert known.by_name == {}
     for one in (path("b"), path("a"), path("b", 2e6)):
         known.keep(one)
     again = BulkPaths.read(tmp_path)
-    assert again.all == (path("a"), path("b", 2e6))
+    assert again.by_name == {"a": path("a"), "b": path("b", 2e6)}
     assert stat.S_IMODE((tmp_path / BulkPaths.form.file).stat().st_mode) == 0o600
 
 
