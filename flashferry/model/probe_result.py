@@ -352,7 +352,8 @@ class Connectivity(Struct, frozen=True, kw_only=True):
 
     Attributes:
         report: The result, and the cause of a failure.
-        syn: SYN of its data connection, or of its control connection in active mode, which shows its TCP settings.
+        syn: SYN of its data connection, or of its control connection in active mode, which shows its TCP settings; None
+            if our server received none.
         rtt_s: Least round-trip time of the copy; None if unknown.
         mode: `passive` or `active`; None if there was no data connection.
     """

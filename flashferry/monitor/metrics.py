@@ -12,12 +12,12 @@ from importlib.metadata import version
 from ipaddress import ip_address
 
 from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.values import replace
 from flashferry.fileserver import EventKind, ServerEvent, TransferState
 from flashferry.model.states import Phase
 from flashferry.monitor.events import Event

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flashferry.core.redaction import sanitize
-from flashferry.core.values import replace
 from flashferry.model.states import Outcome, Phase
 from flashferry.monitor.events import Event
 from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, FATAL_STEPS

@@ -14,8 +14,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from flashferry.core.values import replace
 from flashferry.devices.platforms import platform_named
 from flashferry.devices.platforms.ios import IOS
 from flashferry.devices.platforms.platform import Defaults

@@ -75,7 +75,7 @@ def restore_of(device: StoredDevice, run: RunState) -> RestoreReport:
         running_is_equal=None if difference is None else not difference,
         running_difference=str(difference) if difference else "",
         startup_is_equal=None if startup_changed is None else not startup_changed,
-        foreign=tuple(str(_foreign(one)) for one in found.list("foreign")),
+        foreign=tuple(str(one.values(ForeignChange)) for one in found.list("foreign")),
         failure=failed.text("reason") or "",
         by_recovery=by_recovery,
         is_accepted=decided.is_accepted,
@@ -93,15 +93,6 @@ def _proof(device: StoredDevice, restored: str | None, run: RunState) -> Proof:
 def _difference(found: Node) -> Difference:
     seen = found.at("running_difference")
     return Difference(added=seen.texts("added"), gone=seen.whole("gone") or 0, reordered=bool(seen.flag("reordered")))
-
-
-def _foreign(found: Node) -> ForeignChange:
-    return ForeignChange(
-        keyword=found.text("keyword") or "",
-        before=found.text("before"),
-        ours=found.text("ours") or "",
-        present=found.text("present"),
-    )
 
 
 def _lines(record: Node, restored: Node) -> tuple[LineReport, ...]:
@@ -195,10 +186,7 @@ def device_report(
         notes=_device_notes(record, found, restore),
         transport=record.text("transport") or USUAL,
         compared=compared,
-        transports_tried=tuple(
-            TransportTriedReport(transport=one.text("transport") or "", reason=one.text("reason") or "")
-            for one in record.list("transports_tried")
-        ),
+        transports_tried=tuple(one.values(TransportTriedReport) for one in record.list("transports_tried")),
         **read_facts(record),
     )
 

@@ -69,30 +69,13 @@ def _transfer(one: StoredTransfer, account: Node) -> TransferReport:
 
 def verdict_of(found: Node) -> VerdictReport | None:
     """Return a verdict; None for none."""
-    kind = found.text("kind")
-    if kind is None:
-        return None
-    return VerdictReport(
-        kind=kind,
-        share=found.number("share"),
-        sentence=found.text("sentence") or "",
-        evidence=found.texts("evidence"),
-        advice=found.text("advice") or "",
-    )
+    return None if found.text("kind") is None else found.values(VerdictReport)
 
 
 def _syn(found: Node) -> str | None:
-    window, version = found.whole("window_bytes"), found.whole("ip_version")
-    if window is None or version is None:
+    if found.whole("window_bytes") is None or found.whole("ip_version") is None:
         return None
-    return SynOptions(
-        ip_version=version,
-        mss_bytes=found.whole("mss_bytes"),
-        window_bytes=window,
-        window_scale=found.whole("window_scale"),
-        sack_permitted=bool(found.flag("sack_permitted")),
-        timestamps=bool(found.flag("timestamps")),
-    ).describe()
+    return found.values(SynOptions).describe()
 
 
 def _samples(found: tuple[Node, ...]) -> tuple[Sample, ...]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.units import exact_rate, rough_megabytes
-from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.values import replace
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.images.image import PlannedImage

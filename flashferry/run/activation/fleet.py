@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.values import replace
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, RunReport

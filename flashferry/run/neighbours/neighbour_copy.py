@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import FlashferryError
 from flashferry.core.units import exact_rate
-from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FileExists, ImageCorrupt, Stopped
 from flashferry.fileserver import Ticket, TransferProgress, TransferState
 from flashferry.model.lost_copy_rules import Decision, RecoveryDecision
