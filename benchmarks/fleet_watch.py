@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.procfs import descendants, rss_bytes
-from flashferry.core.jobs.child import NO_THREAD_CACHE
+from flashferry.core.jobs import NO_THREAD_CACHE
 from flashferry.lab.world import World
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.procfs import descendants
 from benchmarks.sites_broker import RedisServer
-from flashferry.core.jobs.processes import read_mark
+from flashferry.core.jobs import read_mark
 from flashferry.core.values import replace
 from flashferry.lab.authority import Authority
 from flashferry.lab.link import load_profile

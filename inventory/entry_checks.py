@@ -12,7 +12,7 @@ from inventory.keys import READERS, check_values
 from inventory.value_readers import read_line
 from inventory.yaml_file import line_of
 
-__all__ = ["DATA_KEYS", "OPTIONAL_ARGS", "check_entry", "unknown_group", "unknown_key"]
+__all__ = ["DATA_KEYS", "OPTIONAL_ARGS", "check_entry", "unknown_group"]
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import PLATFORM_WORDS, described, described_image, is_image_name, unknown_key
-from flashferry.core.values import replace
 from inventory.releases import VersionCondition, read_condition
 from inventory.value_readers import at_home, read_image
 from inventory.yaml_file import line_of, read_mapping

@@ -32,9 +32,9 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceUnreachable, InstallFailed, InstallRefused, OutputNotUnderstood

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.session import DeviceSession, Facts

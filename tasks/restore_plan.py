@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import ValueKind
 from tasks.applet import is_applet
 from tasks.run_marker import is_mark

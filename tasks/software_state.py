@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from msgspec import Struct
 
-from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.prompts import is_syslog
 from flashferry.devices.session import DeviceSession

@@ -14,7 +14,7 @@ from tasks.connectivity import REACH
 from tasks.copy import COPY
 from tasks.dead_man import DEAD_MAN
 from tasks.distribute import DISTRIBUTE
-from tasks.neighbours.serve import SERVE
+from tasks.neighbours import SERVE
 from tasks.partial_file import REMOVE
 from tasks.readiness.check import READY
 from tasks.restore import RESTORE

@@ -30,8 +30,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flashferry.core.values import replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, NamedLine, Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.receive_window import LARGEST_UNSCALED_BYTES

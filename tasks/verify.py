@@ -15,9 +15,9 @@ from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, WaitLimits
 from flashferry.devices.errors import DeviceRefused, HashStopped, ImageCorrupt, OutputNotUnderstood

@@ -30,8 +30,8 @@ ALL = "all"
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from flashferry.model.probe_result import SweepOptions
     from flashferry.model.record import RunReport
-    from flashferry.model.ssh_sweep import SweepOptions
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.probe import SpeedTest
     from flashferry.store.journal import Journal

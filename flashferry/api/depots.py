@@ -19,12 +19,12 @@ from flashferry.depot.sync.filling import OnProgress, SourceChanged, SourceUnrea
 from flashferry.depot.sync.syncing import GIVE_UP_S, Offered, Synced, offered_as, offered_by, patiently, sync_image
 from flashferry.images.image import published_digests
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.bulk_paths import BulkPaths
+from flashferry.store.probe_choices import BulkPaths
 
 if TYPE_CHECKING:
     from flashferry.depot.probing.findings import PathFound, ProbeAsked
     from flashferry.depot.sync.syncing import AnySource
-    from flashferry.store.bulk_paths import BulkPath
+    from flashferry.store.probe_choices import BulkPath
 
 _MOST_CHANGES = 3
 
@@ -291,4 +291,4 @@ def known_depot_paths(state: Path | str | None = None) -> tuple[BulkPath, ...]:
     Raises:
         ConfigInvalid: The file cannot be read.
     """
-    return BulkPaths.read(state_folder(state)).all
+    return tuple(BulkPaths.read(state_folder(state)).by_name.values())

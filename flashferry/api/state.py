@@ -19,8 +19,16 @@ from flashferry.core.state_folder import make_private_directory, scratch_folder,
 from flashferry.store.database import moment
 from flashferry.store.reader import is_run_alive, locked_runs
 from flashferry.store.sites.runs import remove_runs as remove_site_runs
-from flashferry.store.upkeep.archive import DAMAGED, unpack, write_archive
-from flashferry.store.upkeep.copies import DATABASES, copy_database, faults_of, old_runs, remove_runs
+from flashferry.store.upkeep import (
+    DAMAGED,
+    DATABASES,
+    copy_database,
+    faults_of,
+    old_runs,
+    remove_runs,
+    unpack,
+    write_archive,
+)
 
 _NAME = re.compile(r"flashferry-state-(\d{8}T\d{6}Z)\.tar\.gz")
 _LEFT_OUT = frozenset({"runs", "scratch", "leases", "images", "jobs"})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from flashferry.depot.probing.figures import Row, Spread
     from flashferry.depot.probing.findings import Group, PathFound
-    from flashferry.store.bulk_paths import BulkPath
+    from flashferry.store.probe_choices import BulkPath
 
 SOURCE, MEASURING = "Source", "Measuring"
 _PLACE = re.compile(

@@ -19,14 +19,13 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode
-from inventory.first_devices import check_each_once, device_of, devices_of_table
-from inventory.first_files import check_new, texts, write
+from inventory.first_files import check_each_once, check_new, device_of, devices_of_table, texts, write
 from inventory.host_view import view
 from inventory.sites import check_addresses, sites_of
 from inventory.value_readers import read_line, read_word
 
 if TYPE_CHECKING:
-    from inventory.first_devices import FirstDevice
+    from inventory.first_files import FirstDevice
 
 DEFAULT = Path("routers")
 """Default folder."""

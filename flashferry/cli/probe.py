@@ -22,7 +22,7 @@ from flashferry.cli.options.shared import (
     options_of,
 )
 from flashferry.cli.result import Watching, show
-from flashferry.model.ssh_sweep import COPIES
+from flashferry.model.probe_result import COPIES
 from flashferry.tcp.speed_test_size import TARGET_S
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.ssh_sweep import COPIES, SweepOptions
+from flashferry.model.probe_result import COPIES, SweepOptions
 from flashferry.tcp.speed_test_size import TYPICAL_IMAGE_BYTES
 from flashferry.transports.transport_selection import check_asked
 from inventory.transport_policy import AS_USUAL

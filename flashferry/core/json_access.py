@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
+
+T = TypeVar("T")
 
 
 class Node:
@@ -62,11 +65,46 @@ class Node:
         found = self._found(keys)
         return found if isinstance(found, bool) else None
 
+    def values(self, kind: Callable[..., T], **others: Any) -> T:
+        """Return a value of a class from the fields of its names, and `others`.
+
+        What is missing or of another type is None where the class allows None, else empty, 0 or False.
+
+        Args:
+            kind: A class whose other fields are of the types in `_READERS`, or tuples of such classes.
+            others: Contents of fields that are not read.
+        """
+        readers = {name: read for name, read in _readers(kind).items() if name not in others}
+        return kind(**{name: read(self, name) for name, read in readers.items()}, **others)
+
     def _found(self, keys: tuple[str, ...]) -> Any:
         found = self.value
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
         return found
+
+
+_READERS: dict[Any, Callable[[Node, str], Any]] = {
+    str: lambda node, key: node.text(key) or "",
+    str | None: Node.text,
+    float: lambda node, key: node.number(key) or 0.0,
+    float | None: Node.number,
+    int: lambda node, key: node.whole(key) or 0,
+    int | None: Node.whole,
+    bool: lambda node, key: bool(node.flag(key)),
+    bool | None: Node.flag,
+    tuple[str, ...]: Node.texts,
+}
+"""How a field is read, by its type."""
+
+
+@cache
+def _readers(kind: Callable[..., Any]) -> dict[str, Callable[[Node, str], Any]]:
+    return {name: _READERS.get(hint) or _list_reader(get_args(hint)) for name, hint in get_type_hints(kind).items()}
+
+
+def _list_reader(kinds: tuple[Any, ...]) -> Callable[[Node, str], Any]:
+    return lambda node, key: tuple(one.values(kinds[0]) for one in node.list(key))
 
 
 def parsed(stored: str | None) -> dict[str, Any] | None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from flashferry.tcp.pacing import LinkPacer, Pace, Phase
-from flashferry.tcp.pacing_constants import LEAST_BYTES_PER_S
+from flashferry.tcp.pacing import LEAST_BYTES_PER_S, LinkPacer, Pace, Phase
 from flashferry.tcp.path_estimator import BaseRtt, PathReading
 from flashferry.tcp.verdict_rules import WINDOW_FILLED
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.socket_tuning import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossEstimate
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
-from flashferry.tcp.sample import ChannelReading, Sample
-from flashferry.tcp.sample_series import SampleSeries
+from flashferry.tcp.sample import ChannelReading, Sample, SampleSeries
 from flashferry.tcp.tcp_info import TcpInfo, parse_progress, parse_tcp_info
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flashferry.core.jobs.processes import is_stopped
+from flashferry.core.jobs import is_stopped
 from flashferry.fileserver.child import ENDING_TURNS, SILENT_TURNS, STOP_S, Child
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
 from flashferry.fileserver.rate_limits import SiteLoad, elsewhere

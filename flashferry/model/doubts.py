@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flashferry.core.values import replace
 from flashferry.devices.identity import serial_in
 
 COPY_HINT = "Delete that file on the device, then stage again: a copy that our server delivers counts"

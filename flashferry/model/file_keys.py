@@ -120,7 +120,7 @@ class Key(Struct, frozen=True, kw_only=True):
         default: Value if it is absent.
         values: Valid values, for the documentation.
         says: Its purpose, for the documentation.
-        shown_default: The default as text, if its type has no good one.
+        shown_default: The default as text; None shows `default` itself.
     """
 
     name: str

@@ -253,9 +253,9 @@ class DepotAdvice(Struct, frozen=True, kw_only=True):
         takes_with_s: Duration with.
         saved_s: The difference.
         fits: Whether it fits its window without; None for no window.
-        fits_with: Whether it fits with.
+        fits_with: Whether it fits with a depot; None for no window.
         nights: Number of such windows needed without; None for no window, or if a device fits into none.
-        nights_with: Number needed with.
+        nights_with: Number needed with a depot; None as in `nights`.
     """
 
     site: str

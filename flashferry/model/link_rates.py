@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
-from flashferry.tcp.pacing_constants import HOLD_SHARE
+from flashferry.tcp.pacing import HOLD_SHARE
 from flashferry.tcp.ssh_channel_window import link_payload_bytes_per_s
 from inventory.host_view import HostView
 from inventory.sites import rate_missing

@@ -6,18 +6,17 @@ import traceback
 from pathlib import PurePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.core.redaction import masked
-from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceUnreachable, Stopped
 from flashferry.fileserver import TransferRecord
 from flashferry.images.image import Image
 from flashferry.model.activation import ActivationReport
 from flashferry.model.link_rates import LinkRate
 from flashferry.model.lost_copy_rules import RecoveryDecision
-from flashferry.model.probe_result import ProbeResult
-from flashferry.model.ssh_sweep import SshSweep
+from flashferry.model.probe_result import ProbeResult, SshSweep
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.receive_window import WindowChoice
 from flashferry.transports import USUAL
@@ -125,30 +124,30 @@ class DeviceRecord(Struct, frozen=True, kw_only=True):
     Attributes:
         state: Its last state.
         restored: Whether its configuration is restored.
-        failure: Why it failed or was refused; the first failure of several.
+        failure: Why it failed or was refused, the first failure of several; None if it did not.
         restore_failure: Why the restore failed; None if it did not.
-        check: Facts and results of the check.
+        check: Facts and results of the check; None before it.
         window: The chosen TCP window and why; None if nothing was tuned.
         link_rate: Rate of its link and where that is from; None if unknown.
         changes: Lines to set, with the lines before.
         dead_man: Applet that removes our lines by itself; None for none.
         tune: Lines after tuning; None if they were not set.
-        pull: The copy, as the device reported it.
-        transfer: The copy, as the server recorded it: SYN options, rates, verdict.
+        pull: The copy, as the device reported it; None before its end.
+        transfer: The copy, as the server recorded it: SYN options, rates, verdict; None if it recorded none.
         reconciled: Result for each time that a copy's session was lost.
         clocks: The copy's duration by three clocks.
-        verify: The hash that the device computed.
-        restore: The restore and its proof.
+        verify: The hash that the device computed; None if it computed none.
+        restore: The restore and its proof; None if nothing was changed, or not restored yet.
         distribution: The image on other members; None for a single device.
         added: Result of `install add`; None if not requested.
         readiness: Readiness to boot the image; None if not checked.
         activation: Result of its activation; None for none.
         partial_file: Partial file that a failed copy left; None for none.
-        partial_advice: What to do about it.
+        partial_advice: What to do about it; None without such a file.
         partial_removed: Whether it was removed, as the operator allowed.
         probe: Result of a speed test; None for none.
         ssh_sweep: Result of a sweep over SSH ciphers; None for none.
-        image: Name of its image.
+        image: Name of its image; None for none.
         transport: Transport of its copy.
         transports_tried: Transports that were tried before, without a byte.
         source: Source of the image if not our server: `neighbour r1`; else None.

@@ -61,16 +61,16 @@ class Event(Struct, frozen=True, kw_only=True):
             `paused`, `continued` or `stopping`.
         text: A short sentence for the user.
         at_s: Seconds after the start of the run.
-        progress: With `progress` of a copy.
+        progress: With `progress` of a copy; else None.
         site: Site of the device or of the event; None for none.
         wave: Number of the wave, 0 for the canaries; None outside waves.
         verdict: With `progress` of a copy: what limits it so far, a value of
             `flashferry.tcp.verdict_rules.VerdictKind`.
-        run_id: With `started` of a `run`.
-        outcome: With the end of a `device`: a value of `flashferry.model.states.Outcome`.
-        restored: With the end of a `device`: a value of `flashferry.model.states.Restored`.
-        failure: For a failed device: type of its first failure, such as `LoginRefused`.
-        transfer: With the end of a `transfer`.
+        run_id: With `started` of a `run`; else None.
+        outcome: With the end of a `device`: a value of `flashferry.model.states.Outcome`; else None.
+        restored: With the end of a `device`: a value of `flashferry.model.states.Restored`; else None.
+        failure: For a failed device: type of its first failure, such as `LoginRefused`; else None.
+        transfer: With the end of a `transfer`; else None.
     """
 
     host: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,6 @@ from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply

@@ -6,24 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.units import link_rate, rough_duration
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
 from flashferry.model.link_rates import STATED
 from flashferry.model.waves import Wave
 from flashferry.planning.deadline import MARGIN_S
-from flashferry.planning.depot_advice import depot_advice, savings, site_savings
-from flashferry.planning.local_copies import (
+from flashferry.planning.neighbour_tree import LEAST_DEGREE, MOST_DEGREE
+from flashferry.planning.remedies import depot_advice, listed, remedies, savings, site_savings
+from flashferry.planning.scenario import (
     ASSUMED_LAN_RATE_BPS,
     LAN_ASSUMED,
     PROOF_BYTES_PER_S,
+    Estimate,
+    LinkFacts,
+    Scenario,
+    ScenarioOutcome,
     lan_of,
+    play,
 )
-from flashferry.planning.neighbour_tree import LEAST_DEGREE, MOST_DEGREE
-from flashferry.planning.remedies import listed, remedies
-from flashferry.planning.scenario import Estimate, LinkFacts, Scenario, ScenarioOutcome, play
 from flashferry.planning.simulation import Timeline
 
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.images.image_platform_match import ANY_IMAGE_OPTION, Fits, ImageFit
 from flashferry.model.fleet_plan import Action
 from flashferry.planning.gather import Found

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import identity_of, member_serials
@@ -38,7 +38,7 @@ class CheckRecord(Struct, frozen=True, kw_only=True):
     Attributes:
         outcome: DONE: can be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
         check: Facts of the device; None if unreachable.
-        failure: Why it is unreachable, refused, or cannot copy from us.
+        failure: Why it is unreachable, refused, or cannot copy from us; None if it can be staged.
         reach: Whether it can copy a file from us by the transport that a run would use; None if not tried.
         reaches: The same by each tried transport, in the order of a run.
         not_tried: Allowed transports that were not tried, one sentence each with the reason.

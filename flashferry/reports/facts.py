@@ -190,49 +190,6 @@ class Fact(Struct, frozen=True, kw_only=True):
         return f"{self.heading}: {self.sentence}"
 
 
-def _distribution(found: Node) -> DistributionReport | None:
-    mode = found.text("mode")
-    if mode is None:
-        return None
-    copies = tuple(
-        MemberReport(
-            place=one.text("place") or "",
-            path=one.text("path") or "",
-            digest=one.text("digest") or "",
-            duration_s=one.number("duration_s") or 0.0,
-            was_there=one.flag("was_there") or False,
-        )
-        for one in found.list("copies")
-    )
-    return DistributionReport(mode=mode, copies=copies, bytes_per_s=found.number("bytes_per_s"))
-
-
-def _added(found: Node) -> AddedReport | None:
-    outcome = found.text("outcome")
-    if outcome is None:
-        return None
-    return AddedReport(
-        outcome=outcome,
-        command=found.text("command") or "",
-        version=found.text("version"),
-        duration_s=found.number("duration_s"),
-        bytes_per_s=found.number("bytes_per_s"),
-    )
-
-
-def _dead_man(found: Node) -> DeadManReport | None:
-    is_armed = found.flag("is_armed")
-    if is_armed is None:
-        return None
-    return DeadManReport(
-        name=found.text("name") or "",
-        is_armed=is_armed,
-        countdown_s=found.whole("countdown_s") or 0,
-        reason=found.text("reason") or "",
-        earlier=found.text("earlier") or "",
-    )
-
-
 def _readiness(found: Node) -> ReadinessReport | None:
     verdict = found.text("verdict")
     if verdict is None:
@@ -248,24 +205,21 @@ def _place_of(condition: Node) -> str:
     return f"{name} ({place})" if place else name
 
 
+def _read(kind: type, read: Callable[[Node, str], object], key: str) -> Callable[[Node], Any]:
+    """Return a function that reads a value of a class; None if its field `key` is missing or of another type."""
+    return lambda found: None if read(found, key) is None else found.values(kind)
+
+
 def _activation(found: Node) -> ActivationReport | None:
-    outcome = found.text("outcome")
-    if outcome is None:
+    if found.text("outcome") is None:
         return None
-    return ActivationReport(
-        outcome=outcome,
-        mode=found.text("mode") or "",
-        from_release=found.text("from_release") or "not known",
-        to_release=found.text("to_release"),
-        lacks=found.texts("lacks"),
-        away_s=found.number("away_s"),
-    )
+    return found.values(ActivationReport, from_release=found.text("from_release") or "not known")
 
 
 FACTS: dict[str, FactKind] = {
-    "dead_man": FactKind(heading="dead-man", read=_dead_man),
-    "distribution": FactKind(heading="other members", read=_distribution),
-    "added": FactKind(heading="install add", read=_added),
+    "dead_man": FactKind(heading="dead-man", read=_read(DeadManReport, Node.flag, "is_armed")),
+    "distribution": FactKind(heading="other members", read=_read(DistributionReport, Node.text, "mode")),
+    "added": FactKind(heading="install add", read=_read(AddedReport, Node.text, "outcome")),
     "readiness": FactKind(heading="readiness", read=_readiness),
     "activation": FactKind(heading="activation", read=_activation),
 }

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import DeviceRefused, Interrupted, Stopped
 from flashferry.devices.identity import member_serials

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import FileServerError, ServerClient, ServerEvent, Ticket, TicketRequest, TransferRecord

@@ -18,7 +18,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.neighbours.board import Neighbourhood, SiteBoard
 from flashferry.store.journal import Journal
-from flashferry.store.ssh_preferences import SshPreference
+from flashferry.store.probe_choices import SshPreference
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
 from flashferry.transports.transport_selection import NotServed

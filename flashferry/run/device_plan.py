@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
 from flashferry.images.image import Digests

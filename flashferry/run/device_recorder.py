@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
 from nornir.core.task import Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.connection import remark
 from flashferry.model.record import DeviceRecord, sentence_of

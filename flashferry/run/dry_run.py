@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
-from flashferry.core.values import replace
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.doubts import Doubted
 from flashferry.model.link_rates import LinkRate, LinkRates
@@ -47,7 +47,7 @@ class DryRecord(Struct, frozen=True, kw_only=True):
         plan: Lines and commands, or None if nothing would be done.
         link_rate: Its link's rate and where that is from, or None if unknown.
         notes: Notes of the check.
-        failure: Why it would not be staged.
+        failure: Why it would not be staged; None if it would.
     """
 
     host: str

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.units import exact_rate, rough_megabytes
-from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,
@@ -27,24 +27,28 @@ from flashferry.devices.errors import (
 from flashferry.devices.session import cpu_use
 from flashferry.fileserver import ImageFile, SshOffer, TransferRecord
 from flashferry.model.link_rates import copy_share, payload_cap_bytes_per_s
-from flashferry.model.probe_result import Arm, ProbeResult, TransportArm, arm_of, window_ceiling_bytes_per_s
-from flashferry.model.record import RunReport, sentence_of
-from flashferry.model.ssh_sweep import (
+from flashferry.model.probe_result import (
     CIPHERS,
     MACS,
+    Arm,
+    ProbeResult,
     SshSweep,
     SweepCopy,
     SweepOptions,
     SweepRow,
+    TransportArm,
+    arm_of,
     authenticates_itself,
     best_of,
     conclusion_of,
     ranked,
     row_of,
+    window_ceiling_bytes_per_s,
 )
+from flashferry.model.record import RunReport, sentence_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.probe_files import ProbeFiles, probe_files
+from flashferry.planning.local_images import ProbeFiles, probe_files
 from flashferry.run.context import RunContext
 from flashferry.run.device.copy import copy
 from flashferry.run.device.device_run import CopyOrder, DeviceRun
@@ -57,7 +61,7 @@ from flashferry.run.request import RunOptions
 from flashferry.run.run import run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
-from flashferry.store.ssh_preferences import SshPreference, SshPreferences
+from flashferry.store.probe_choices import SshPreference, SshPreferences
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.speed_test_size import PILOT_BYTES, TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size

@@ -52,8 +52,8 @@ class RecoveryRecord(Struct, frozen=True, kw_only=True):
         host: Inventory name at the time of the killed run.
         run_id: The run that left the device changed.
         restored: Whether its configuration is now what it was.
-        restore: The restore's report with the proof.
-        failure: Why it could not be restored.
+        restore: The restore's report with the proof; None if it could not be tried.
+        failure: Why it could not be restored; None if it was.
         partial_file: Path and size of the partial file on the device, or None.
         activation: Result of the activation that was under way, or None.
         is_accepted: Whether the restore is not proven, and the operator accepted the device as it is.

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.values import replace
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.hashing import HashProgress
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import KeptRequest, Resumed, from_stored
 from flashferry.store.journal import Journal

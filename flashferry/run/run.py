@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.fileserver import ImageFile, raise_soft_limit
 from flashferry.images.image import check_published
 from flashferry.images.safe_open import checked_image
@@ -23,8 +23,8 @@ from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline, left_out, now_utc
-from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_platforms import GivenImages
+from flashferry.planning.local_images import HashProgress
 from flashferry.run.concurrency import SlotPools
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, RunControl
@@ -47,7 +47,7 @@ from flashferry.run.server import (
     transports_of,
 )
 from flashferry.store.journal import Journal, NewDevice
-from flashferry.store.ssh_preferences import SshPreferences
+from flashferry.store.probe_choices import SshPreferences
 from flashferry.store.staged import dead_man_proven
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
@@ -358,7 +358,7 @@ class _Run:
             given=GivenImages(),
             slots=SlotPools(limits, site_copies=fleet.site_copies(limits.of_site), gate=server.slot_reservations),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices), self._options),
-            ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
+            ssh_preferences=SshPreferences.read(self._journal.directory).by_name,
             neighbourhood=self._neighbourhood(fleet),
         )
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from msgspec import Struct, field
 from nornir.core import Nornir
@@ -15,7 +16,6 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable

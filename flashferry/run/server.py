@@ -8,8 +8,9 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, socket_of
 from flashferry.fileserver import (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
-
-from flashferry.store.tables import SteerRow
 
 
 class SteerKind(StrEnum):
@@ -32,29 +31,25 @@ class Asker(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class SteerRequest(Struct, frozen=True, kw_only=True):
+class SteerRequest(Struct, frozen=True):
     """A stored request to steer a run.
 
     Attributes:
         at: ISO 8601, UTC.
         what: A value of `SteerKind`.
-        wave: With `approve`: the highest approved wave.
+        wave: With `approve`: the highest approved wave; else None.
         actor: User name; empty if unknown.
         via: As in `Asker`.
         reason: Their reason.
     """
 
+    TABLE: ClassVar = "steer_requests"
     at: str
     what: str
     wave: int | None
     actor: str
     via: str
     reason: str
-
-    @classmethod
-    def of(cls, row: SteerRow) -> SteerRequest:
-        """Make it from a row."""
-        return cls(at=row.at, what=row.what, wave=row.wave, actor=row.actor, via=row.via, reason=row.reason)
 
 
 class Origin(Struct, frozen=True, kw_only=True):

@@ -10,10 +10,10 @@ from statistics import median
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.units import rate
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.store.measurements import DELIVERED, Measurement, ProbeWord, age, read_rows
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds

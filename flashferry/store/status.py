@@ -284,7 +284,7 @@ class StatusReader:
             status=_run_status(database, self._directory, row),
             request=parsed(row.request) or {},
             row=row,
-            steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
+            steer_requests=tuple(steer_requests_of(database, row.run_id)),
         )
         if row.finished_at is not None and not is_held:
             self._over[row] = made

@@ -263,7 +263,7 @@ def stored_run(
         job=row.job,
         events=row.events,
         plan_digest=row.plan_digest,
-        steer_requests=tuple(SteerRequest.of(one) for one in steer_requests_of(database, row.run_id)),
+        steer_requests=tuple(steer_requests_of(database, row.run_id)),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from flashferry.core.errors import Kind
 from flashferry.core.values import field_names
+from flashferry.store.control_requests import SteerRequest
 from flashferry.store.schema import TABLES, sound
 
 
@@ -34,20 +35,6 @@ class RunRow:
     events: str | None
     plan_digest: str | None
     actor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SteerRow:
-    """A request to steer a run."""
-
-    TABLE: ClassVar = "steer_requests"
-    run_id: str
-    at: str
-    actor: str
-    via: str
-    what: str
-    wave: int | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +173,7 @@ class EndedCopy:
     rate_bytes_per_s: float
 
 
-Row = TypeVar("Row", RunRow, SteerRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
+Row = TypeVar("Row", RunRow, SteerRequest, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
 
 _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 
@@ -235,9 +222,9 @@ def run_of_job(database: sqlite3.Connection, job: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def steer_requests_of(database: sqlite3.Connection, run_id: str) -> list[SteerRow]:
+def steer_requests_of(database: sqlite3.Connection, run_id: str) -> list[SteerRequest]:
     """Return the requests to steer a run, the oldest first."""
-    return _rows(database, SteerRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
+    return _rows(database, SteerRequest, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 
 
 # Devices and their attempts.

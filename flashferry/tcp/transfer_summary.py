@@ -66,7 +66,7 @@ class Overview(Struct, frozen=True, kw_only=True):
         peak_bytes_per_s: Rate of its fastest interval.
         spread: Standard deviation of the interval rates over their mean.
         largest_window_bytes: Largest receive window seen; None if the kernel does not report it.
-        median_window_bytes: Its median.
+        median_window_bytes: Its median; None if no sample has a window.
         min_rtt_s: Least round-trip time; None if never measured.
         median_rtt_s: Median of the smoothed round-trip times.
         mss_bytes: Segment size in force at the end.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.store.ssh_preferences import SshPreference, SshPreferences
+from flashferry.store.probe_choices import SshPreference, SshPreferences
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 

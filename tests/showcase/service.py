@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.live_view import SITES as NIGHT_SITES
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.values import replace
 from flashferry.images.image import PlannedImage
 from flashferry.images.safe_open import FileIdentity

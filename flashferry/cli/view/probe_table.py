@@ -15,8 +15,8 @@ from flashferry.reports.words import running_sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from flashferry.model.probe_result import SshSweep, SweepRow
     from flashferry.model.record import DeviceRecord, RunReport
-    from flashferry.model.ssh_sweep import SshSweep, SweepRow
 
 
 def print_sweep(report: RunReport, *, is_kept: bool = True) -> None:

@@ -16,7 +16,7 @@ from flashferry.core.units import size
 from flashferry.depot.probing.figures import Ceilings, Row, best_of, in_order, is_by_cost, ranking_text
 from flashferry.depot.probing.methods import BLOCK_BYTES, COPIERS, Offers, SshAccess, authenticates_itself
 from flashferry.depot.probing.web import WebSource
-from flashferry.store.bulk_paths import BulkPath
+from flashferry.store.probe_choices import BulkPath
 
 PIECES, PIECE_BYTES = 16, 64 << 10
 LEAST_RATIO = 1.05

@@ -7,20 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.core.values import replace
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import GOOD_OUTCOMES, Outcome
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.run.activation.activation_run import ActivationContext, DeviceActivation
-from flashferry.run.activation.device import activate_device
+from flashferry.run.activation.device import ActivationContext, DeviceActivation, activate_device
 from flashferry.run.control import RunControl
 from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.staged import last_staged

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nornir.core.task import Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import (
     DeviceRefused,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import Kind
-from flashferry.core.values import replace
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.model.doubts import COPY_HINT, Doubts, doubts_about
 from flashferry.model.record import Failure

@@ -74,7 +74,7 @@ class CopyTraces:
 
     Attributes:
         order: The current or last copy; None before the first.
-        ticket: Its ticket; earlier ones are revoked.
+        ticket: Its ticket; earlier ones are revoked. None before the first.
         began: Whether a transfer started: a file at the target is then ours until it is proven gone.
         may_be_writing: Whether the device may still write to the target.
         sent_bytes: The most that one copy received from us; a larger file at the target is not ours.

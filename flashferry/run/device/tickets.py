@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from flashferry.core.units import exact_rate
-from flashferry.core.values import replace
 from flashferry.devices.identity import identity_of
 from flashferry.devices.platforms import control_plane
 from flashferry.fileserver import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import ConfigInvalid, FlashferryError, kind_of
-from flashferry.core.values import replace
 from flashferry.devices.errors import (
     CopyFailed,
     DeviceRefused,

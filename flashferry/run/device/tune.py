@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
-from flashferry.core.values import replace
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.values import replace
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.fileserver import FileServerError

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import FlashferryError
 from flashferry.core.units import exact_rate
-from flashferry.core.values import replace
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FileExists, ImageCorrupt, Stopped
 from flashferry.fileserver import Ticket, TransferProgress, TransferState
 from flashferry.model.lost_copy_rules import Decision, RecoveryDecision
@@ -25,8 +26,17 @@ from flashferry.run.neighbours.board import SiteBoard, objection
 from flashferry.transports.transport import Offer, offer_of
 from tasks.copy import COPY, CopyLimits, CopyReport, copy_limits
 from tasks.fetch_check import interface_with
-from tasks.neighbours.fetch import fetch, patience_s
-from tasks.neighbours.serve import SERVE, ServicePlan, ServiceReport, admit, entries_for, open_service, plan_service
+from tasks.neighbours import (
+    SERVE,
+    ServicePlan,
+    ServiceReport,
+    admit,
+    entries_for,
+    fetch,
+    open_service,
+    patience_s,
+    plan_service,
+)
 from tasks.partial_file import file_at
 from tasks.run_marker import mark_line
 from tasks.snapshot import Snapshot

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.service.api.depends import TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
 from flashferry.service.jobs.job_spec import Devices, JobSpec

@@ -7,7 +7,7 @@ import sqlite3
 from datetime import datetime
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.redaction import masked
 from flashferry.model.fleet_plan import PlanWindow, WindowState
 from flashferry.reports import words

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.model.policy import Chosen, as_options
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.json_access import Node
 from flashferry.core.state_folder import open_private
 from flashferry.core.units import exact_milliseconds, rate, size

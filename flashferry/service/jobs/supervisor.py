@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid, reason_of
-from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped, read_mark
+from flashferry.core.jobs import JobFolder, ProcessMark, claim, is_stopped, read_mark
 from flashferry.core.redaction import sanitize
 from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of

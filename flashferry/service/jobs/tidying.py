@@ -12,7 +12,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service
 from flashferry.store.reader import is_run_alive

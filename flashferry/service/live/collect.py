@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from flashferry.core.errors import FlashferryError, reason_of
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.service.live.follow import Follower

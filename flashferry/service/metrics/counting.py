@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flashferry.monitor.metrics.instruments import (
+from flashferry.monitor.metrics import (
     COPY_SECONDS,
     COPY_SECONDS_BUCKETS,
     TRANSFERS,

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from flashferry.core.redaction import sanitize
-from flashferry.monitor.metrics.instruments import PREFIX, MetricKind
+from flashferry.monitor.metrics import PREFIX, MetricKind
 from flashferry.service.metrics.counting import METRICS, Spread
 from flashferry.store.service.database import moment_of
 

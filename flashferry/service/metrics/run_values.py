@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from flashferry.model.states import Phase, RunState, State
-from flashferry.monitor.metrics.instruments import COPY_SECONDS_BUCKETS
-from flashferry.monitor.metrics.run_metrics import DOING, STATES
+from flashferry.monitor.metrics import COPY_SECONDS_BUCKETS, DOING, STATES
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import DeviceNow, RunNow, sum_up
 from flashferry.service.metrics.counting import COPY_RATE_BUCKETS, MOST_NAMED, Counted

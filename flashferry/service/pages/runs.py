@@ -98,7 +98,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     """Return a device of a run: its state, the steps with evidence, and graphs of its copies."""
     # Late: reports import transports and platforms, which would slow the service's start.
     from flashferry.reports.build import build_report, report_author
-    from flashferry.reports.speeds import speeds_before
+    from flashferry.reports.transfers import speeds_before
 
     snapshot, found = seen_run(request, actor, run_id)
     mine = next((one for one in found.devices if one.host == host), None)

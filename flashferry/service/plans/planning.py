@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.core.values import replace
 from flashferry.model.fleet_plan import PlanWindow

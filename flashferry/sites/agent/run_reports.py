@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.state_folder import open_private
 from flashferry.sites.agent.word_sender import add_word
 from flashferry.sites.wire import WordKind

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flashferry.core.jobs.processes import JobFolder, Outcome, ProcessMark, claim, read_mark
+from flashferry.core.jobs import JobFolder, Outcome, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import open_private
 from flashferry.model.exit_codes import ExitCode
 
@@ -216,7 +216,7 @@ def carry_through(
 def _start(folder: JobFolder) -> subprocess.Popen[bytes]:
     with open_private(folder.stderr, "ab") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "flashferry.core.jobs.child", str(folder.path)],
+            [sys.executable, "-P", "-m", "flashferry.core.jobs", str(folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

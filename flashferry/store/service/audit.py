@@ -15,8 +15,9 @@ from contextlib import closing
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flashferry.core.values import field_names, replace
+from flashferry.core.values import field_names
 from flashferry.store.database import execute_all
 from flashferry.store.service.database import STEPS
 

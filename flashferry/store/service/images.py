@@ -46,14 +46,14 @@ class StoredImage(Struct, frozen=True, kw_only=True):
         inside: Image name in the file's own header; None for none.
         file_state: Identity of the hashed file; None during the upload.
         source: `upload`, or `folder` if it was placed by hand.
-        state_before_hidden: State before it was removed.
+        state_before_hidden: State before it was removed; None if it was not.
         state_reason: Reason of the state, a sentence without full stop.
         uploaded_by: `system` if it was placed by hand.
         created_at: As the tables store times.
-        completed_at: End of the upload.
-        approved_by: Admin who approved it without a published digest.
-        hidden_by: Who removed it.
-        hidden_at: When it was removed.
+        completed_at: End of the upload; None before.
+        approved_by: Admin who approved it without a published digest; None for none.
+        hidden_by: Who removed it; None if it was not.
+        hidden_at: When it was removed; None if it was not.
     """
 
     name: str

@@ -63,10 +63,10 @@ class Job(Struct, frozen=True, kw_only=True):
         until: When its run must have ended; None takes the plan's end.
         unit: Its systemd unit; None for a child process.
         pid: Its process; None for none.
-        process_started: Boot and start time of the process, because process numbers are reused.
+        process_started: Boot and start time of the process, because process numbers are reused; None before it starts.
         created_at: As the tables store times.
-        started_at: Start of its process.
-        ended_at: When its end was noticed.
+        started_at: Start of its process; None before.
+        ended_at: When its end was noticed; None before.
         exit_code: Of the command; None if the process was killed.
         sentence: What it waits for, or its result.
     """

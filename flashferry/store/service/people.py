@@ -228,7 +228,7 @@ class TokenRow(Struct, frozen=True, kw_only=True):
         grants: Roles that it is limited to, as JSON; None for all of the user's.
         created_at: As the tables store times.
         expires_at: When it ends.
-        last_used_at: Not exact to the second.
+        last_used_at: Not exact to the second; None if never used.
         revoked_at: None if it is not revoked.
     """
 

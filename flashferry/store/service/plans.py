@@ -68,10 +68,10 @@ class StoredPlan(PlanFacts, frozen=True, kw_only=True):
 
     Attributes:
         decided_by: Who approved or denied it; None while it is a draft.
-        decided_at: As the tables store times.
+        decided_at: When it was approved or denied, as the tables store times; None before.
         comment: Comment of the decision.
         withdrawn_by: Who withdrew it; None if it was not.
-        withdrawn_at: When it was withdrawn.
+        withdrawn_at: When it was withdrawn; None if it was not.
         withdrawn_because: Why.
     """
 

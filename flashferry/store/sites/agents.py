@@ -14,9 +14,10 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.json_access import Node
-from flashferry.core.values import as_dict, replace
+from flashferry.core.values import as_dict
 from flashferry.store.database import OwnDatabase
 
 FILE = "agent.sqlite3"

@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import as_dict, field_names, replace
+from flashferry.core.values import as_dict, field_names
 from flashferry.store.control_requests import Asker, SteerRequest
 from flashferry.store.database import moment, moment_of
 from flashferry.store.sites.database import FILE, SitesDatabase
@@ -125,7 +126,7 @@ class KeptOrder(Struct, frozen=True, kw_only=True):
         order_id: The same at each sending.
         round: Round of the part.
         job: What to do.
-        wave: Highest wave, for jobs that have one.
+        wave: Highest wave, for jobs that have one; else None.
         valid_from: Start of its validity.
         valid_until: End of its validity.
     """

@@ -23,7 +23,7 @@ from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Method
 from flashferry.depot.probing.web import WebSource
 from flashferry.lab.experiment.bulk.play import Sshd
-from flashferry.store.bulk_paths import BulkPaths
+from flashferry.store.probe_choices import BulkPaths
 from tests.needs import lacking, need_root
 from tests.patience import until
 
@@ -86,7 +86,7 @@ def test_a_path_is_measured_kept_shown_and_written(sshd, run, tmp_path, capsys, 
     assert document["found"]["ceilings"]["write_far_bytes_per_s"] > 0
     assert "only SSH reaches the source" in " ".join(document["found"]["ceilings"]["notes"])
     assert document["found"]["shrinking"]["ratio"] < 1.05
-    (kept,) = BulkPaths.read(tmp_path / "state").all
+    (kept,) = BulkPaths.read(tmp_path / "state").by_name.values()
     assert set(kept.ciphers) == set(CIPHERS)
     assert kept.source == sshd.access().shown
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
@@ -277,7 +277,7 @@ def test_http_is_measured_under_each_control_that_the_source_offers(
     assert keys == ({"http bbr", "http cubic"} if is_both else {"http"})
     assert ("lets no client choose" in " ".join(found["notes"])) is not is_both
     assert PASSWORD not in printed.out + printed.err
-    assert BulkPaths.read(tmp_path / "state").all[0].source == source
+    assert next(iter(BulkPaths.read(tmp_path / "state").by_name.values())).source == source
 
 
 def test_a_wrong_password_is_refused(source, run, monkeypatch):

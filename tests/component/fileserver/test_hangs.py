@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.jobs.processes import ProcessMark
+from flashferry.core.jobs import ProcessMark
 from flashferry.core.values import replace
 from flashferry.fileserver import EventKind, FileServer, ServerEvent, ServerGone, ServerSettings, TicketRequest
 from flashferry.fileserver.rate_limits import SiteLoad

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits

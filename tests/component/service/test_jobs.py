@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.jobs.child import TAKEN
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import TAKEN, JobFolder
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.supervisor import Supervisor

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashferry.core.jobs.processes import JobFolder, read_mark
+from flashferry.core.jobs import JobFolder, read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
 from flashferry.service.audit.reading import verify

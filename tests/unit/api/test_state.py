@@ -17,11 +17,11 @@ import pytest
 from flashferry.api import back_up, check_state, prune, put_back
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import scratch_folder
+from flashferry.store import upkeep as module
 from flashferry.store.history import History
 from flashferry.store.journal import Journal
 from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.status import read_status
-from flashferry.store.upkeep import archive as module
 from tests.unit.store.test_status import begin, touch
 
 

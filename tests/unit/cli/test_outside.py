@@ -80,9 +80,9 @@ from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.ordering import OrderCheck
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.keys import PrivateKey
-from flashferry.store.bulk_paths import BulkPath, BulkPaths
 from flashferry.store.control_requests import Asker
 from flashferry.store.journal import Journal, NewDevice
+from flashferry.store.probe_choices import BulkPath, BulkPaths
 from flashferry.store.sites.agents import AgentBeat, take_beat, take_depot
 from flashferry.store.sites.database import SitesDatabase
 from flashferry.store.sites.runs import Part, PartDevice, SiteRun, add_run, add_steer_request
@@ -605,7 +605,7 @@ def scraped(port: int) -> str:
 
 def test_metrics():
     """Labels are sites and kinds; whoever scrapes them gets lines of signs."""
-    assert {name for name in metrics.__all__ if name.endswith("_metrics")} == {"run_metrics", "serve_metrics"}
+    assert {name for name in vars(metrics) if name.endswith("_metrics")} == {"run_metrics", "serve_metrics"}
     port = free_port()
     roster = Roster(devices=(Expected(host=HOST, site=HOSTILE),), caps_bytes_per_s={HOSTILE: 1e6})
     with run_metrics(f"127.0.0.1:{port}", roster, "restore") as taken:

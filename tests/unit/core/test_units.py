@@ -102,7 +102,7 @@ ALLOWED = {
     "flashferry/devices/dialogue.py",  # limits of ours
     "flashferry/devices/netmiko_driver.py",
     "flashferry/planning/forecast.py",  # how fast platforms hash
-    "flashferry/planning/rates.py",  # a window
+    "flashferry/planning/estimates.py",  # a window
     "flashferry/tcp/speed_test_size.py",  # the first copy of a speed test
 }
 """Modules that tell a figure in a form that nobody else needs."""

@@ -10,8 +10,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from inventory import first_files as module
 from inventory.entry_checks import DATA_KEYS
-from inventory.first_devices import FirstDevice
-from inventory.first_files import NAMES, texts, write
+from inventory.first_files import FILE_NAMES, FirstDevice, texts, write
 from inventory.host_view import view
 from inventory.keys import KEYS
 from inventory.nornir_loader import open_inventory
@@ -33,7 +32,7 @@ def read(folder: Path) -> None:
 def test_what_is_written_is_what_was_said(tmp_path):
     """By the product's own reader: addresses, ports, sites, their links, who logs in."""
     made = write(tmp_path / "new", FILES, check=read)
-    assert {path.name for path in made} == {path.name for path in (tmp_path / "new").iterdir()} == set(NAMES)
+    assert {path.name for path in made} == {path.name for path in (tmp_path / "new").iterdir()} == set(FILE_NAMES)
     hosts = open_inventory(tmp_path / "new").inventory.hosts
     views = [view(hosts[one.name]) for one in DEVICES]
     assert [(one.name, one.address, one.port, one.site) for one in views] == [
@@ -82,7 +81,7 @@ def test_any_user_name_is_kept_as_it_is(tmp_path, user):
     assert open_inventory(tmp_path / "new").inventory.hosts["r1"].username == user
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FILE_NAMES)
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_nothing_is_written_over(tmp_path, name, kind):
     """The file that is there is named, and all else stays as it was."""
@@ -99,14 +98,14 @@ def test_a_folder_with_other_files_gets_these_beside_them(tmp_path):
     """Image rules, say, which somebody wrote first."""
     (tmp_path / "images.yaml").write_text("rules: []\n")
     write(tmp_path, FILES, check=read)
-    assert {path.name for path in tmp_path.iterdir()} == {"images.yaml", *NAMES}
+    assert {path.name for path in tmp_path.iterdir()} == {"images.yaml", *FILE_NAMES}
 
 
 def test_what_the_reader_refuses_is_not_left_behind(tmp_path):
     """It would be a fault of ours; nobody has to clear up after it."""
 
     def refuse(folder: Path) -> None:
-        assert {path.name for path in folder.iterdir()} == set(NAMES)
+        assert {path.name for path in folder.iterdir()} == set(FILE_NAMES)
         raise ConfigInvalid("no", hint="Tell us")
 
     with pytest.raises(ConfigInvalid, match="no"):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flashferry.model.ssh_sweep import (
+from flashferry.model.probe_result import (
     CIPHERS,
     MACS,
     SweepCopy,

@@ -18,9 +18,8 @@ from flashferry.model.limits import RetryPolicy
 from flashferry.model.policy import StagePolicy
 from flashferry.monitor.events import Event
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
-from flashferry.planning.hashing import HashProgress
 from flashferry.planning.image_hasher import image_hasher
-from flashferry.planning.local_images import target_image
+from flashferry.planning.local_images import HashProgress, target_image
 from flashferry.run.make_request import request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.nornir_loader import open_inventory
@@ -215,7 +214,7 @@ def test_an_operator_stops_the_hashing_at_once(ground: Path):
 
 def test_every_way_to_an_image_reports_how_far_it_is(ground: Path, monkeypatch: pytest.MonkeyPatch):
     """A check, a plan and a rehearsal read it by one of these; a failing view does not stop the hashing."""
-    monkeypatch.setattr("flashferry.planning.hashing._REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr("flashferry.planning.local_images._REPORT_EVERY_S", 0.0)
     path = ground / "images" / "large.bin"
     path.write_bytes(b"x" * (3 << 20))
     events: list[Event] = []

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from flashferry.core.values import replace
 from flashferry.model.limits import Limits
-from flashferry.planning.shared_link import SharedLink
-from flashferry.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, simulate
+from flashferry.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, SharedLink, simulate
 
 OVERHEAD_S = CHECK_S + SETUP_S + RESTORE_S
 

@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flashferry.model.states import RunState
-from flashferry.reports.device import IN_PROGRESS, LEFT, NOT_STARTED
-from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
+from flashferry.reports.build import IN_PROGRESS, LEFT, NOT_STARTED
+from flashferry.reports.headline import configuration_line, covered_s, headline, saved_line, state_line
 from flashferry.reports.model import Proof, Severity, Speed
-from flashferry.reports.sites import covered_s
 from tests.some import some
 
 BEFORE = Speed(bytes_per_s=160_000.0, source="speed test to null:", to_flash=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flashferry.reports.speeds import speeds_before
+from flashferry.reports.transfers import speeds_before
 from flashferry.store.history import History
 from flashferry.store.transfer_row import PROBE_AS_IS
 from tests.unit.store.test_history import MB, NOW, measured

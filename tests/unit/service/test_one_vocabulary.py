@@ -20,8 +20,7 @@ from flashferry.model.exit_codes import exit_code
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import LEFT, NOT_DONE, OUTCOMES, Outcome, Phase, Restored, State, Tone, label_of
 from flashferry.monitor.events import OTHER_STEPS, Event
-from flashferry.monitor.metrics.instruments import COPY_SECONDS, TRANSFERS, TRANSPORT_TRANSFERS
-from flashferry.monitor.metrics.run_metrics import STATES, FleetCollector
+from flashferry.monitor.metrics import COPY_SECONDS, STATES, TRANSFERS, TRANSPORT_TRANSFERS, FleetCollector
 from flashferry.monitor.progress import Expected, Fleet, Roster
 from flashferry.reports.as_csv import report_csv
 from flashferry.reports.as_html import report_html

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.sites.agent import word_sender
 from flashferry.sites.agent.run_reports import EventTail
 from flashferry.sites.agent.word_sender import Identity, WordSender

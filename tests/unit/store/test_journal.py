@@ -22,7 +22,7 @@ from flashferry.model.states import NEXT, State, is_allowed
 from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
-from flashferry.store.upkeep.copies import copy_database
+from flashferry.store.upkeep import copy_database
 from inventory.host_key_rules import state_directory
 from tasks.read_config import fingerprint
 from tasks.snapshot import Snapshot

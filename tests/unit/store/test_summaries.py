@@ -14,7 +14,7 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.store.journal import Journal, NewDevice
 from flashferry.store.status import read_status
-from flashferry.store.upkeep.copies import old_runs, remove_runs
+from flashferry.store.upkeep import old_runs, remove_runs
 from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines

@@ -29,8 +29,7 @@ KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/options/shared.py": ("FTP port (default: 21"),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),
     "flashferry/model/policy.py": ("By what devices fetch: ", " leave ftp out"),
-    "flashferry/monitor/metrics/instruments.py": ("by our FTP server.",),
-    "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
+    "flashferry/monitor/metrics.py": ("by our FTP server.", "ftp"),
     "flashferry/run/host_check.py": ("or stop the other FTP server", "FTP port "),
 }
 """Sentences, options and a metric's label that users see, by file: no protocol is

@@ -28,7 +28,7 @@ import httpx
 from flashferry.cli.service.serve import opened
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, read_mark
+from flashferry.core.jobs import JobFolder, ProcessMark, claim, read_mark
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.paths import is_socket, places
 from flashferry.lab.demo.harness import RESTORE_S, Broken, MadeUpImage, Programs, until, write_image_rules

@@ -7,7 +7,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.probing import findings
 from flashferry.depot.probing.methods import SshAccess
-from flashferry.store.bulk_paths import BulkPath
+from flashferry.store.probe_choices import BulkPath
 
 FOUND = BulkPath(
     source="u@h:22",

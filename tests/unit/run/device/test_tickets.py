@@ -10,7 +10,7 @@ from flashferry.core.values import replace
 from flashferry.fileserver import SshOffer, TransferState
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.device.tickets import issue_ticket, last_server_error, open_push, take_account
-from flashferry.store.ssh_preferences import SshPreference
+from flashferry.store.probe_choices import SshPreference
 from flashferry.store.transfer_row import PROBE_TUNED, STAGE
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.verdict_rules import VerdictKind

@@ -13,7 +13,7 @@ from flashferry.run.device import device_run
 from flashferry.run.device.device_run import DeviceRun
 from flashferry.run.neighbours.board import SiteBoard
 from flashferry.run.neighbours.neighbour_copy import NeighbourService
-from tasks.neighbours.serve import ServicePlan, ServiceReport, entries_for
+from tasks.neighbours import ServicePlan, ServiceReport, entries_for
 from tests.unit.run.device.scripted import Journal, Steps, context
 
 SESSION = cast("Any", SimpleNamespace(platform=IOS_XE, peer_address="10.0.0.1"))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.values import replace
 from flashferry.service.api import jobs, runs
 from flashferry.service.jobs.create import request_job

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.service.jobs.job_spec import Devices, JobSpec, command_line
 from flashferry.service.settings import RunSettings
 from flashferry.store.service.jobs import JobKind

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from flashferry.core.jobs.processes import JobFolder, ProcessMark, claim, is_stopped
+from flashferry.core.jobs import JobFolder, ProcessMark, claim, is_stopped
 from flashferry.core.values import as_dict, replace
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec

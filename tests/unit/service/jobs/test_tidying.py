@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.service.api import jobs
 from flashferry.service.jobs.tidying import tidy
 from flashferry.store.journal import Journal

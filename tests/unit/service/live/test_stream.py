@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event
 from flashferry.service.live.collect import SnapshotReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.monitor.metrics.instruments import COPY_SECONDS_BUCKETS, Instruments
+from flashferry.monitor.metrics import COPY_SECONDS_BUCKETS, Instruments
 from flashferry.service.metrics.collector import Figures
 from flashferry.service.metrics.counting import COPY_RATE_BUCKETS, Counted, counted_of
 from flashferry.store.journal import Journal

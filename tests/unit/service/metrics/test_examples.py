@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flashferry.monitor.metrics.instruments import MetricKind
+from flashferry.monitor.metrics import MetricKind
 from flashferry.service.metrics.counting import METRICS
 from tests.some import some
 

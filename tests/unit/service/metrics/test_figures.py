@@ -12,7 +12,7 @@ from flashferry.api.state import back_up
 from flashferry.core.redaction import forget_secrets, keep_secret
 from flashferry.core.values import replace
 from flashferry.model.states import Phase, RunState
-from flashferry.monitor.metrics.instruments import MetricKind
+from flashferry.monitor.metrics import MetricKind
 from flashferry.service.background import BackgroundTasks, PeriodicTask
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.snapshot import DeviceActivity, EventView, Forecast
@@ -24,7 +24,7 @@ from flashferry.service.settings import MetricsSettings, ProxySettings, ServiceS
 from flashferry.store.journal import Journal
 from flashferry.store.service.hooks import HookRow, OutboxRow, add_hook, put_out
 from flashferry.store.status import LostDevice
-from flashferry.store.upkeep.copies import remove_runs
+from flashferry.store.upkeep import remove_runs
 from tests.patience import PATIENCE_S, until
 from tests.served import serve
 from tests.some import some

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.jobs.submit import ask
 from flashferry.service.principal import Actor, Grant, Role, Via

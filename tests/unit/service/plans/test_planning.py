@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core.jobs import JobFolder
 from flashferry.core.values import replace
 from flashferry.model.plan_file import plan_text
 from flashferry.service.api.plans import router

@@ -37,7 +37,7 @@ from flashferry.store.sites.runs import (
     steer_requests_of,
 )
 from flashferry.store.sites.words import PartWord, Taken, devices_of, news_of, outcomes_of, received_of, take_word
-from flashferry.store.upkeep.copies import DATABASES
+from flashferry.store.upkeep import DATABASES
 
 AT = "2026-11-26T12:00:00.000Z"
 RUN = SiteRun(run="run-1", digest="d" * 64, plan="{}", started_at=AT, valid_until=AT)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from inventory import first_devices as module
-from inventory.first_devices import FirstDevice, check_each_once, device, device_of, devices_of_table
+from inventory import first_files as module
+from inventory.first_files import FirstDevice, check_each_once, device, device_of, devices_of_table
 
 R1 = FirstDevice(name="r1", address="192.0.2.1", site="ams")
 R2 = FirstDevice(name="r2", address="192.0.2.2")

@@ -14,14 +14,18 @@ from flashferry.model.fleet_plan import Supply
 from flashferry.model.limits import Limits
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
-from flashferry.planning.local_copies import (
+from flashferry.planning.neighbour_tree import degree_for
+from flashferry.planning.scenario import (
     ASSUMED_LAN_RATE_BPS,
     NEIGHBOUR_BYTES_PER_S,
     PROOF_BYTES_PER_S,
+    Estimate,
+    LinkFacts,
+    Rate,
+    Scenario,
     lan_of,
+    play,
 )
-from flashferry.planning.neighbour_tree import degree_for
-from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
 from flashferry.planning.simulation import CHECK_S, RESTORE_S, SETUP_S
 
 SIZES = {"a.bin": 40_000_000, "b.bin": 100_000_000, "c.bin": 300_000_000}

@@ -1,4 +1,8 @@
-"""Unique identity of processes, and the folder with the files of a job.
+"""Jobs: a command-line verb as a process that outlives its parent, with a folder for its files.
+
+A service and a site's agent start runs in this way: whichever process is killed, and when, nothing is started twice,
+and the result of a process is found by its files. `python -m flashferry.core.jobs FOLDER` claims the job by a file that
+only one process can create, redirects the verb's output into the folder, and executes the verb.
 
 A PID is reused, a PID with its start time is not. Field 22 of `/proc/PID/stat` is the start time in clock ticks after
 boot (proc(5)), and `/proc/sys/kernel/random/boot_id` identifies the boot (random(4)).
@@ -9,9 +13,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -272,3 +277,45 @@ class JobFolder(Struct, frozen=True, kw_only=True):
         except OSError:
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+TAKEN = 75
+"""Exit code if another process has the job: EX_TEMPFAIL of sysexits.h."""
+
+_LOGIN = ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET")
+"""Variables removed because the verb looks up the devices' credentials itself."""
+_FORMS = ("FLASHFERRY_JSON", "FLASHFERRY_OUTPUT", "FLASHFERRY_PLAIN")
+"""Variables removed because they would change the form of the verb's output."""
+_ELSEWHERE = (
+    *("FLASHFERRY_SERVICE", "FLASHFERRY_SERVICE_CA", "FLASHFERRY_SERVICE_TOKEN", "FLASHFERRY_SERVICE_TOKEN_FILE"),
+)
+"""Variables removed because they would make the verb send the job to a service."""
+
+NO_THREAD_CACHE = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+"""Variable for glibc, read at a process's start only. Its malloc keeps freed memory for each thread: 45 kB each, and a
+waiting device has two threads. Without it a run takes no more processor time (measured with 60 devices)."""
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Execute the verb of a job in this process; exit with `TAKEN` if another process has the job."""
+    (name,) = arguments
+    folder = JobFolder(path=Path(name))
+    order = json.loads(folder.command.read_text(encoding="utf-8"))
+    if not claim(folder.mark_file):
+        sys.exit(TAKEN)
+    environment = {key: value for key, value in os.environ.items() if key not in (*_LOGIN, *_FORMS, *_ELSEWHERE)}
+    environment |= {"FLASHFERRY_JOB": order["job"], "FLASHFERRY_ACTOR": order["actor"]}
+    environment.setdefault(*NO_THREAD_CACHE)
+    with (
+        open(os.devnull, "rb") as nothing,  # noqa: PTH123 -- a device, not a file
+        open_private(folder.result, "ab") as result,
+        open_private(folder.stderr, "ab") as stderr,
+    ):
+        for number, file in enumerate((nothing, result, stderr)):
+            os.dup2(file.fileno(), number)
+    program = [sys.executable, "-P", "-m", "flashferry", *order["words"]]
+    os.execve(program[0], program, environment)  # noqa: S606 -- our own verb, without a shell
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.jobs import child
-from flashferry.core.jobs.processes import JobFolder
+from flashferry.core import jobs
+from flashferry.core.jobs import JobFolder
 
 
 class Executed(Exception):
@@ -33,12 +33,12 @@ def test_a_job_keeps_no_freed_memory_for_each_thread(
     monkeypatch.setattr(os, "execve", execute)
     monkeypatch.setattr(os, "dup2", lambda *_: None)
     monkeypatch.setenv("FLASHFERRY_PASSWORD", "secret")
-    name, value = child.NO_THREAD_CACHE
+    name, value = jobs.NO_THREAD_CACHE
     monkeypatch.delenv(name, raising=False)
     if given is not None:
         monkeypatch.setenv(name, given)
     with pytest.raises(Executed):
-        child.main([str(tmp_path)])
+        jobs.main([str(tmp_path)])
     (environment,) = got
     assert environment[name] == (given or value)
     assert environment["FLASHFERRY_JOB"] == "j1"

@@ -9,10 +9,9 @@ import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
-from tasks import tune
+from tasks import neighbours, tune
 from tasks.dead_man import undo_lines
-from tasks.neighbours import serve
-from tasks.neighbours.serve import ServicePlan, entries_for, permit, service_plan, set_service
+from tasks.neighbours import ServicePlan, entries_for, permit, service_plan, set_service
 from tasks.read_config import read_running, read_startup
 from tasks.restore_plan import plan_restore
 from tasks.run_marker import mark_line
@@ -91,7 +90,7 @@ def undone(router: Router, changes: tuple[Change, ...], *, is_sure: bool = False
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (serve, tune):
+    for module in (neighbours, tune):
         monkeypatch.setattr(module, "LATE_PAUSES_S", (0.0,))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flashferry.planning.rates import (
+from flashferry.planning.estimates import (
     ModelRate,
     Speeds,
     Subject,

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from flashferry.tcp.sample import ChannelReading, Sample
-from flashferry.tcp.sample_series import MOST_READINGS, SampleSeries
+from flashferry.tcp.sample import MOST_READINGS, ChannelReading, Sample, SampleSeries
 from flashferry.tcp.tcp_info import parse_tcp_info
 
 

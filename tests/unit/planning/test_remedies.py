@@ -12,9 +12,9 @@ from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.waves import WavePolicy
-from flashferry.planning.depot_advice import depot_advice
 from flashferry.planning.fleet_planner import times_of
 from flashferry.planning.forecast import Forecast, forecast
+from flashferry.planning.remedies import depot_advice
 from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)

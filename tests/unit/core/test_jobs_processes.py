@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from flashferry.core.jobs.processes import ProcessMark, claim, read_mark
+from flashferry.core.jobs import ProcessMark, claim, read_mark
 from flashferry.core.values import replace
 
 
@@ -36,7 +36,7 @@ def test_another_process_of_the_same_number_is_another():
 def test_of_many_processes_one_gets_a_job(tmp_path):
     """The others see who has it, whole; nothing else stays in the folder."""
     code = (
-        "import sys; from pathlib import Path; from flashferry.core.jobs.processes import claim\n"
+        "import sys; from pathlib import Path; from flashferry.core.jobs import claim\n"
         "sys.stdin.read(); print(claim(Path(sys.argv[1])))"
     )
     tries = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.cli.terminal.output import result_document
-from flashferry.core.jobs.processes import JobFolder, Outcome
+from flashferry.core.jobs import JobFolder, Outcome
 from flashferry.model.exit_codes import ExitCode
 
 

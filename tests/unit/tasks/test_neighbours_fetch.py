@@ -9,7 +9,7 @@ from flashferry.fileserver import Ticket
 from flashferry.transports import NEIGHBOUR, WAYS
 from flashferry.transports.transport import offer_of
 from tasks.copy import copy_limits
-from tasks.neighbours.fetch import PATIENCE_S, fetch_image, marks_in, patience_s
+from tasks.neighbours import PATIENCE_S, fetch_image, marks_in, patience_s
 
 OFFER = offer_of(
     NEIGHBOUR,

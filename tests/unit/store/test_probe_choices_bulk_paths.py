@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.store.bulk_paths import FILE, BulkPath, BulkPaths
+from flashferry.store.probe_choices import BulkPath, BulkPaths
 
 
 def path(source: str, rate: float = 1e6) -> BulkPath:
@@ -15,12 +15,12 @@ def path(source: str, rate: float = 1e6) -> BulkPath:
 def test_a_path_replaces_the_former_of_its_source(tmp_path):
     """And leaves those of others; the file is its owner's alone."""
     known = BulkPaths.read(tmp_path)
-    assert known.all == ()
+    assert known.by_name == {}
     for one in (path("b"), path("a"), path("b", 2e6)):
         known.keep(one)
     again = BulkPaths.read(tmp_path)
-    assert again.all == (path("a"), path("b", 2e6))
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert again.by_name == {"a": path("a"), "b": path("b", 2e6)}
+    assert stat.S_IMODE((tmp_path / BulkPaths.form.file).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_a_path_replaces_the_former_of_its_source(tmp_path):
 )
 def test_a_file_of_another_shape_is_refused(tmp_path, text):
     """The sentence says to delete it."""
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / BulkPaths.form.file).write_text(text)
     with pytest.raises(ConfigInvalid, match="expected paths as a depot's probe keeps them"):
         BulkPaths.read(tmp_path)
