@@ -167,11 +167,7 @@ def job_for_plan(
 
 
 def _chosen_of(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
-    """Return the plan limited to the selected devices.
-
-    Raises:
-        ConfigInvalid: It stages none of them.
-    """
+    """Return the plan limited to the selected devices. Raises `ConfigInvalid`: it stages none of them."""
     chosen = limited_to(plan, nornir.inventory.hosts)
     if plan.of(Action.STAGE) and not chosen.of(Action.STAGE):
         raise ConfigInvalid(

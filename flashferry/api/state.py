@@ -187,11 +187,7 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
 
 
 def _whole(archive: Path, folder: Path) -> tuple[str, ...]:
-    """Check the unpacked files of a backup; return those to restore.
-
-    Raises:
-        ConfigInvalid: A database is damaged.
-    """
+    """Check the unpacked files of a backup; return those to restore. Raises `ConfigInvalid`: A database is damaged."""
     if faults := _checked(folder).faults:
         raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
     for name in _PASSING:
@@ -310,11 +306,7 @@ def _check_ours(folder: Path) -> None:
 
 
 def _check_archive(archive: Path) -> None:
-    """Check that a backup is a file.
-
-    Raises:
-        ConfigInvalid: It is missing, or a folder.
-    """
+    """Check that a backup is a file. Raises `ConfigInvalid`: it is missing, or a folder."""
     if archive.is_dir():
         names = sorted(path.name for path in archive.glob("*.tar.gz") if _NAME.fullmatch(path.name))
         hint = f"Name the archive in it: {archive / names[-1]}" if names else "There is no archive of ours in it"

@@ -9,7 +9,7 @@ import typer
 from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
-from flashferry.cli.backend import backend_of
+from flashferry.cli.backend import Result, Watching, backend_of, show
 from flashferry.cli.command_line import (
     AT_SERVICE,
     HERE,
@@ -33,7 +33,6 @@ from flashferry.cli.options.shared import (
     TitleOption,
     options_of,
 )
-from flashferry.cli.result import Result, Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import Chosen, ServerPlace, TuneMode, settings, settled_at_start
 
@@ -196,11 +195,7 @@ def _check_for_sites(plan: str | None, which: FleetOptions, chosen: Chosen, *, d
 
 
 def _check_one_job(asked: StageAsked) -> None:
-    """Check that exactly one of image, plan and run is given.
-
-    Raises:
-        ConfigInvalid: None or several are given.
-    """
+    """Check that exactly one of image, plan and run is given. Raises `ConfigInvalid`: none or several are given."""
     words = (("--image", asked.image), ("--plan", asked.plan), ("--resume", asked.resume))
     given = [name for name, value in words if value is not None]
     if len(given) != 1:

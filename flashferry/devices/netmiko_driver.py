@@ -5,20 +5,28 @@ netmiko takes half a second to import, so this module is imported only when a se
 
 from __future__ import annotations
 
+import base64
+import hmac
+import importlib
+import importlib.util
 import re
 import select
+import socket
+import sys
+import threading
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import paramiko
+import paramiko.packet
+import paramiko.util
 from netmiko.channel import SSHChannel
 from netmiko.cisco.cisco_ios import CiscoIosSSH
 from netmiko.exceptions import ReadTimeout
 
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, LoginRefused
-from flashferry.devices.host_keys import HostKeys
-from flashferry.devices.napalm_ios import ios_driver
+from flashferry.devices.host_keys import HostKey, HostKeys, name_of
 from flashferry.devices.platforms.ios import IOS
 from flashferry.devices.prompts import (
     SHORT_ANSWER_CHARS,
@@ -38,11 +46,188 @@ from flashferry.devices.prompts import (
     prompt_line,
     refusal_in,
 )
-from flashferry.devices.ssh_client import Client
 from flashferry.devices.transcript import Recorder
 from templates.rows import Privilege, first
 
+_RSA = "ssh-rsa"
+
+_RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
+
+"""Signature algorithms of RSA keys (RFC 8332); SHA-1 is last, for devices that support nothing else."""
+
+CHECK_EVERY_S = 5.0
+
+"""Interval of the reading thread's checks; keepalives are sent every 30 s at most, and a rekey after a gigabyte."""
+
+READ_BYTES = 448
+
+"""Read at once, where paramiko asks for less: most packets of a dialogue are shorter. Python keeps so small a piece in
+its own pools; one of 4 kB makes each reading thread keep 40 kB of the C library's (measured with 150 sessions)."""
+
+# paramiko computes and compares the check sum of each packet in Python: with hundreds of sessions a twelfth of all
+# processor time. The standard library's functions are the same in C, and compare in constant time as well.
+paramiko.packet.compute_hmac = hmac.digest  # type: ignore[assignment] # takes more kinds
+
+paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assignment] # takes more kinds
+
+
+class KnownHostsPolicy(paramiko.MissingHostKeyPolicy):
+    """Checks each host key by our known hosts; paramiko itself has none loaded."""
+
+    def __init__(self, keys: HostKeys) -> None:
+        self._keys = keys
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
+        """Accept a trusted key by returning, else raise HostKeyRefused; called by paramiko."""
+        self._keys.check(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
+
+
+class ReadAhead:
+    """Socket with a read buffer; all other methods are the socket's own.
+
+    paramiko reads each packet in three pieces, and each read switches threads. With hundreds of sessions that is most
+    of the cost of a packet. Only one thread may read from it, as in paramiko.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._ahead = b""
+
+    def recv(self, size: int) -> bytes:
+        """Return at most `size` bytes; wait only if none are available."""
+        ahead = self._ahead or self._sock.recv(max(size, READ_BYTES))
+        self._ahead = ahead[size:]
+        return ahead[:size]
+
+    def take(self, size: int) -> bytes | None:
+        """Return so many bytes where they were read already, else None."""
+        ahead = self._ahead
+        if len(ahead) < size:
+            return None
+        self._ahead = ahead[size:]
+        return ahead[:size]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+class Packetizer(paramiko.packet.Packetizer):
+    """paramiko's packetizer, on a socket with a read buffer."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._source = ReadAhead(sock)
+        self._is_past_banner = self._is_past_handshake = False
+        super().__init__(cast("socket.socket", self._source))
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Return so many bytes, at once where they were read ahead; else as paramiko does."""
+        if self._is_past_banner and (there := self._source.take(n)) is not None:
+            return there
+        found = super().read_all(n, check_rekey)
+        # What paramiko itself read beyond the banner comes first.
+        self._is_past_banner = not vars(self)["_Packetizer__remainder"]
+        return found
+
+    def complete_handshake(self) -> None:
+        """Stop the handshake's timer, once: paramiko calls this after every packet."""
+        if not self._is_past_handshake:
+            super().complete_handshake()
+            self._is_past_handshake = True
+
+
+class Transport(paramiko.Transport):
+    """A connection whose reading thread sleeps, and ends at once when it is closed.
+
+    paramiko's checks ten times a second whether it is closed, needs new keys or has to be kept alive: most of what a
+    session costs that waits for a copy.
+    """
+
+    def sleep_long(self) -> None:
+        """Let the reading thread check every `CHECK_EVERY_S` only; input still wakes it at once."""
+        self.sock.settimeout(CHECK_EVERY_S)
+
+    def stop_thread(self) -> None:
+        """Wake the reading thread so that it ends; data written before is still sent."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        super().stop_thread()
+
+
+class Client(paramiko.SSHClient):
+    """An SSH client that requests a host key of the known type, and checks it.
+
+    After an upgrade a device may have a key of a further type; by requesting the known type, no key seems changed.
+    """
+
+    def __init__(self, keys: HostKeys) -> None:
+        super().__init__()
+        self._keys = keys
+        self.set_missing_host_key_policy(KnownHostsPolicy(keys))
+
+    def connect(self, hostname: str, port: int = paramiko.config.SSH_PORT, **options: Any) -> None:  # type: ignore[override] # paramiko's two dozen options, passed on
+        """Connect as paramiko does.
+
+        Raises:
+            HostKeyRefused: The device's key is not the known one, or our file of them cannot be read.
+        """
+        known = self._keys.known(name_of(hostname, port))
+        kinds = tuple(dict.fromkeys(one.key.kind for one in known if not one.is_revoked))
+
+        def transport(sock: socket.socket, **given: Any) -> paramiko.Transport:
+            made = Transport(sock, packetizer_class=Packetizer, **given)
+            options = made.get_security_options()
+            options.key_types = key_types(kinds, tuple(options.key_types))
+            return made
+
+        try:
+            super().connect(hostname, port, transport_factory=transport, **options)  # type: ignore[arg-type] # a class to the stubs, any callable to paramiko
+        except BaseException:
+            self.close()
+            raise
+        opened = self.get_transport()
+        if isinstance(opened, Transport):
+            opened.sleep_long()
+
+
+def key_types(known: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
+    """Return paramiko's host key types, those of the known keys first."""
+    preferred = [one for kind in known for one in (_RSA_SIGNATURES if kind == _RSA else (kind,)) if one in offered]
+    return tuple(dict.fromkeys((*preferred, *offered)))
+
+
+_NAME = "napalm"
+
+_lock = threading.Lock()
+
+
+def ios_driver() -> Any:
+    """Return NAPALM's class of IOS drivers."""
+    return _imported("napalm.ios.ios").IOSDriver
+
+
+def connection_exception() -> type[Exception]:
+    """Return the exception that NAPALM raises if no session can be opened."""
+    found: type[Exception] = _imported("napalm.base.exceptions").ConnectionException
+    return found
+
+
+def _imported(module: str) -> Any:
+    """Import a module of NAPALM without executing `napalm/__init__.py`."""
+    with _lock:
+        if module in sys.modules or _NAME in sys.modules:
+            return sys.modules.get(module) or importlib.import_module(module)
+        spec = importlib.util.find_spec(_NAME)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named '{_NAME}'", name=_NAME)
+        sys.modules[_NAME] = importlib.util.module_from_spec(spec)
+        try:
+            return importlib.import_module(module)
+        finally:
+            del sys.modules[_NAME]
+
+
 READ_AT_ONCE_BYTES = 256 * 1024
+
 """Most bytes read at once, so that a device that writes faster than we read cannot keep us in the loop."""
 
 _PAGED = "The device shows its output by pages: let the user give 'terminal length 0', or set 'length 0' on its vty"
@@ -98,21 +283,27 @@ class RecordedChannel(SSHChannel):
 
 
 SETTLED_S = 1.0
+
 """Time without output after which a prompt followed by syslog lines counts as the end of the answer."""
 
 REDRAWN_S = 0.3
+
 """The same for a prompt right after a syslog line, which may be a redrawn input line: both come in one burst."""
 
 TOTAL_LIMITS = 10
+
 """Total time limit of an answer, as a multiple of the limit of silence: it ends the wait for endless output."""
 
 LOGIN_LIMIT_S = 20.0
+
 """Time limit of each of the first commands, as netmiko has it."""
 
 QUIET_S = 0.2
+
 """Time without output after which the first prompt counts: lines of a banner, received in pieces, may look like one."""
 
 QUESTION_S = 3.0
+
 """Time after which a line without line end counts as a question, and not as a part of a banner."""
 
 FULL_LEVEL = 15
@@ -120,15 +311,18 @@ FULL_LEVEL = 15
 SHOW_PRIVILEGE = IOS.commands.privilege
 
 TERMINAL = ("terminal width 511", "terminal length 0", "terminal no monitor")
+
 """Settings for this session only; `no monitor` keeps syslog lines out of the dialogues."""
 
 MOST_ANSWER_CHARS = 16 * 1024 * 1024
+
 """Longest answer: a configuration of ten thousand interfaces has two megabytes."""
 
 _PASSWORD = re.compile(
     r"(?:\A|\n)(?![^\n]*\b(?:new|old|again|retype|re-?enter|confirm|verify)\b)[^\n]{0,40}password: ?[ \b]*\Z",
     re.IGNORECASE,
 )
+
 """`Password:`, or an AAA server's text instead, but no question for a new or repeated password."""
 
 _LOGIN_TAIL_CHARS = 4000

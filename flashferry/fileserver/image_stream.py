@@ -12,7 +12,12 @@ Facts
 - The kernel closes the connections of a killed process with FIN, which a router takes for the end of the file. With
   SO_LINGER of zero it sends RST instead (net/ipv4/tcp.c, __tcp_close). So that is set from the first byte on, and reset
   when the last one was acknowledged: an RST after that would make some clients discard unread data.
+
+Transfers are read at common moments, so that a thousand wake the loop hardly more often than one. All times are
+monotonic, in seconds.
 """
+
+from __future__ import annotations
 
 import errno
 import os
@@ -21,20 +26,155 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.socket_tuning import Tuning, channel_limit, initial_pacing_piece
+from flashferry.fileserver.socket_tuning import EARLY_SAMPLES_S, Tuning, channel_limit, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.fileserver.transfer_monitor import Watch
 from flashferry.fileserver.transfer_reporter import Reporter
 from flashferry.images.safe_open import administration, has_content_of
+from flashferry.tcp.tcp_info import parse_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.protocol import Client
     from flashferry.fileserver.rate_limits import Cap
+    from flashferry.fileserver.socket_tuning import Tuning
     from flashferry.fileserver.ticket_accounts import Account
+    from flashferry.fileserver.transfer import Transfer
+    from flashferry.fileserver.transfer_reporter import Reporter
     from flashferry.tcp.sample import ChannelReading
     from flashferry.tcp.syn import SynOptions
+
+_MOMENTS = 10
+
+_EARLY_S = 0.1
+
+
+def to_next_sample_s(now_s: float, interval_s: float) -> float:
+    """Return the seconds to a transfer's next reading; all readings fall on ten moments of an interval.
+
+    So with an interval of a second, a thousand transfers wake the loop, and the parent, ten times a second.
+    """
+    grid_s = interval_s / _MOMENTS
+    return (now_s // grid_s + _MOMENTS) * grid_s - now_s
+
+
+def to_next_early_sample_s(now_s: float) -> float:
+    """Return the seconds to the next early reading, of which there are ten a second: more than 0, at most 0.1."""
+    return (now_s // _EARLY_S + 1) * _EARLY_S - now_s
+
+
+def to_next_moment_s(now_s: float, interval_s: float) -> float:
+    """Return the seconds to a multiple of an interval, at least half and at most one and a half intervals away.
+
+    So transfers that share a link are read at the same moments.
+    """
+    wait_s = (now_s // interval_s + 1) * interval_s - now_s
+    return wait_s if wait_s >= interval_s / 2 else wait_s + interval_s
+
+
+class Watched(Protocol):
+    """Interface of a data connection to the monitor."""
+
+    def read(self) -> bytes | None:
+        """Return TCP_INFO as bytes; None if the transfer has ended."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call `look` after some seconds."""
+
+    def fails_for_change(self) -> bool:
+        """End the transfer if its image changed on disk; return whether it did."""
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for `silent_s` seconds."""
+
+
+class Watch:
+    """Reads one transfer at the sampling moments of the server, and ten times a second at its start.
+
+    Args:
+        client: The client.
+        watched: Its data connection.
+        transfer: Its statistics.
+        tuning: Its socket tuning.
+        reporter: Reports its progress.
+        channel: Returns the state of the SSH channel; None without a channel.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        watched: Watched,
+        transfer: Transfer,
+        tuning: Tuning,
+        reporter: Reporter,
+        channel: Callable[[], ChannelReading | None] | None = None,
+    ) -> None:
+        self._client, self._watched = client, watched
+        self._channel = channel
+        self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
+
+    def begin(self) -> None:
+        """Start the readings, which end when the connection is closed."""
+        now_s = self._transfer.start.now_s
+        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
+        if self._tuning.samples_early:
+            self._tuning.reconsider(self._transfer.loss_estimate)
+            self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
+        if self._tuning.wants_pace:
+            self._check_pace()
+
+    def _read_channel(self) -> ChannelReading | None:
+        return self._channel() if self._channel is not None else None
+
+    def _to_next_sample_s(self, now_s: float) -> float:
+        own = self._transfer.start.grant.request.sample_interval_s
+        return to_next_sample_s(now_s, self._client.settings.sample_interval_s if own is None else own)
+
+    def _sample(self) -> None:
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        self._watched.call_later(self._to_next_sample_s(now_s), self._sample)
+        self._transfer.take(raw_info, now_s, is_sample=True, channel=self._read_channel())
+        if not self._watched.fails_for_change():
+            self._judge_pace(now_s)
+
+    def _sample_early(self) -> None:
+        """Pass a reading to the loss policy before the first samples; it is not stored or reported."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        self._transfer.take(raw_info, now_s, channel=self._read_channel())
+        self._tuning.reconsider(self._transfer.loss_estimate)
+        if self._tuning.samples_early and now_s - self._transfer.start.now_s < EARLY_SAMPLES_S:
+            self._watched.call_later(to_next_early_sample_s(now_s), self._sample_early)
+
+    def _check_pace(self) -> None:
+        """Pass a reading to the search for a pace, at its own interval; it is not stored."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.tickets.clock()
+        wait_s = self._tuning.check_pace(parse_tcp_info(raw_info), now_s)
+        if wait_s is not None:
+            self._watched.call_later(to_next_moment_s(now_s, wait_s), self._check_pace)
+
+    def _judge_pace(self, now_s: float) -> None:
+        transfer, tuning = self._transfer, self._tuning
+        silent_s = now_s - transfer.progressed_s
+        profile = self._client.settings.profile
+        if silent_s >= profile.give_up_after_s:
+            self._watched.give_up(silent_s)
+            return
+        if transfer.zero_window:
+            tuning.be_patient()
+        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
+            tuning.give_up_bbr()
+        tuning.reconsider(transfer.loss_estimate)
+        self._reporter.progress(now_s)
+
 
 PEER_GONE = frozenset(
     {
@@ -48,11 +188,15 @@ PEER_GONE = frozenset(
         errno.ENETUNREACH,
     }
 )
+
 """Errors of a send that mean a lost connection, and not an unreadable image."""
 
 _COMES_AGAIN = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY})
+
 _CHUNK_BYTES = 4 << 20
+
 _USUAL_MSS_BYTES = 1460
+
 _PAST_RECALL_S = 2.0
 
 
@@ -83,7 +227,7 @@ class Retrieval:
         end_bytes: Offset of the first byte after it; None for the end of the image.
     """
 
-    def __init__(self, account: "Account", file: Any, offset_bytes: int, end_bytes: int | None = None) -> None:
+    def __init__(self, account: Account, file: Any, offset_bytes: int, end_bytes: int | None = None) -> None:
         self.account = account
         self.file = file
         self.offset_bytes = offset_bytes
@@ -202,13 +346,13 @@ class ImageSending:
 
     def __init__(
         self,
-        client: "Client",
+        client: Client,
         host: SendingHost,
         retrieval: Retrieval,
         raw_info: bytes,
         *,
         transport: str,
-        data_syn: "SynOptions | None",
+        data_syn: SynOptions | None,
         writer: Writer | None = None,
         base_acked_bytes: int | None = None,
         name: str = "data connection",
@@ -289,13 +433,13 @@ class ImageSending:
         # Break the reference cycle, by which only the garbage collector would free the session.
         self._reporter = None
 
-    def _read_channel(self) -> "ChannelReading | None":
+    def _read_channel(self) -> ChannelReading | None:
         """Return the state of a channel within the connection; None without one."""
         return None
 
     # Called by the ticket service.
 
-    def apply_cap(self, cap: "Cap | None") -> None:
+    def apply_cap(self, cap: Cap | None) -> None:
         """Set the pacing cap at once."""
         if not self._is_over:
             self._tuning.apply_cap(cap)
@@ -321,7 +465,7 @@ class ImageSending:
         """Return TCP_INFO of the connection; None if it is closed or lost."""
         return None if self._is_over else sockets.read_info_bytes(self._connection)
 
-    def call_later(self, seconds: float, call: "Callable[[], None]") -> None:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call `call` after some seconds; it checks itself whether the connection still exists."""
         # Not a timer that is cancelled on closing: the library fails if one timer cancels another in the same round.
         self._host.ioloop.call_later(seconds, call, _errback=self._host.handle_error)

@@ -13,11 +13,10 @@ from msgspec import Struct
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.core.values import replace
-from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
+from flashferry.nightly.backend import Deadline, DiskFile, Progress, StoppableClock, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.cml.images import disk_file, image_of, with_image
-from flashferry.nightly.deadline import Deadline, StoppableClock
 
 
 class ImageChoice(Struct, frozen=True, kw_only=True):

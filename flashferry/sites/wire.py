@@ -194,10 +194,6 @@ def sealed_word(word: Word, key: PrivateKey) -> str:
 def opened_order(envelope: str, keys: Iterable[PublicKey]) -> Order:
     """Return the order in an envelope.
 
-    Args:
-        envelope: The received text.
-        keys: Keys of accepted centres.
-
     Raises:
         UnknownKey: None of them signed it; nothing of it was read.
         WireError: It was altered, or is malformed.

@@ -21,7 +21,7 @@ from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.core.values import replace
-from flashferry.service.configuration.reading import USUAL_NAME, load_settings, parsed_listen
+from flashferry.service.configuration import USUAL_NAME, load_settings, parsed_listen
 from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor, Via
 from flashferry.service.service import Service

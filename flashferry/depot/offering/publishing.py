@@ -140,15 +140,7 @@ def _password(path: Path, site: str, file: Path) -> str:
 
 
 def _secret(path: Path, where: str) -> bytes:
-    """Read a file that only its owner may read.
-
-    Args:
-        path: The file.
-        where: Where it was named, for errors.
-
-    Raises:
-        ConfigInvalid: It cannot be read, or others can read it.
-    """
+    """Read a file that only its owner may read. Raises `ConfigInvalid`: it cannot be read, or others can read it."""
     try:
         with reading(path) as file:
             status = os.fstat(file.fileno())

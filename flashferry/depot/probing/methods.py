@@ -320,12 +320,6 @@ def _split(names: str) -> tuple[str, ...]:
 def common(ours: Sequence[str], our_macs: Sequence[str], theirs: Proposal, *, at: str) -> Offers:
     """Return the algorithms of both ends.
 
-    Args:
-        ours: Our ciphers.
-        our_macs: Our MACs.
-        theirs: The source's proposal.
-        at: The source, for errors.
-
     Raises:
         ConfigInvalid: They have no cipher in common.
     """

@@ -14,8 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.values import field_names
 from flashferry.model.file_keys import Form
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.night import StepName
-from flashferry.nightly.settings import NightLimits, NightSettings, NightWork, NodeLogin
+from flashferry.nightly.night import NightLimits, NightSettings, NightWork, NodeLogin, StepName
 from flashferry.nightly.topology.definitions import ROUTERS
 from flashferry.reports.thresholds import Threshold
 from inventory.yaml_file import line_of

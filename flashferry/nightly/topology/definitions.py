@@ -28,7 +28,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import NodeLogin
 
 CONNECTOR = "external_connector"
 SWITCH = "unmanaged_switch"

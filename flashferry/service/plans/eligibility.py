@@ -31,8 +31,11 @@ from flashferry.store.service.people import roles_lost
 from flashferry.store.service.plans import NewPlan, PlanState, StoredPlan, add_plan, plan_of, text_of
 
 MOST_BYTES = MOST_PLAN_BYTES
+
 _CALLED = "as sent"
+
 _ONE_AT_A_TIME = threading.Lock()
+
 """Plans parsed at once: a large one takes ten times its size in memory."""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.fileserver.transfer_monitor import to_next_early_sample_s, to_next_moment_s, to_next_sample_s
+from flashferry.fileserver.image_stream import to_next_early_sample_s, to_next_moment_s, to_next_sample_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 12.34, 99.999, 1e6 + 0.05])

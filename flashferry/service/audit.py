@@ -1,4 +1,4 @@
-"""Filter, export and verification of audit entries."""
+"""Filter, verify and export audit entries; `Service.note` writes them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from flashferry.store.service.database import moment
 from flashferry.store.service.hooks import forget_delivered
 
 OUTCOMES = ("asked", "done", "refused", "failed")
+
 COLUMNS = ("seq", *(name for name in field_names(AuditEntry)), "previous", "hash")
 
 
@@ -121,10 +122,11 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
 
 
 MOST_FAULTS = 20
+
 ACTION = "audit.head"
 
-
 _DAY = len("2026-11-22")
+
 _OUTBOX_KEPT = timedelta(days=30)
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from flashferry.devices import ssh_client
-from flashferry.devices.ssh_client import READ_BYTES, ReadAhead, Transport
+from flashferry.devices import netmiko_driver
+from flashferry.devices.netmiko_driver import READ_BYTES, ReadAhead, Transport
 from tests.patience import PATIENCE_S
 
 
@@ -43,7 +43,7 @@ def test_reading_ahead_waits_only_where_nothing_is_left() -> None:
 
 def test_a_transport_that_sleeps_long_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing wakes the reading thread, which would not look around by itself for longer than is waited here."""
-    monkeypatch.setattr(ssh_client, "CHECK_EVERY_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(netmiko_driver, "CHECK_EVERY_S", 10 * PATIENCE_S)
     ours, theirs = socket.socketpair()
     with theirs:
         transport = Transport(ours)
