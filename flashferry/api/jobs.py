@@ -220,7 +220,7 @@ def dead_run_notices(journal: Journal) -> Iterator[str]:
     """Yield a warning for devices still leased by dead runs; no other run touches them."""
     if left := pending(journal):
         hosts = ", ".join(device.host for device in left)
-        yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"
+        yield f"warning: a dead run still holds {hosts}; run 'flashferry recover'"
 
 
 def _with_inventory(request: FleetRequest, inventory: Path | str | None) -> FleetRequest:

@@ -243,7 +243,7 @@ def _check_empty(target: Path, *, besides: Path | None = None) -> None:
     if any(state_entries(target, besides=besides)):
         raise ConfigInvalid(
             f"state folder {target}: expected an empty one, found files in it",
-            hint="Move it away first: what it knows of devices in hand is not in the backup",
+            hint="Move it away first: what it records of devices being staged is not in the backup",
         )
 
 

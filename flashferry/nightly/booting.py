@@ -23,8 +23,8 @@ class ImageChoice(Struct, frozen=True, kw_only=True):
     """The command-line options about the image under test.
 
     Attributes:
-        file: A disk image to upload.
-        definition: An image definition on the controller.
+        file: A disk image to upload; None: none is uploaded.
+        definition: An image definition on the controller; None: not chosen.
         node_definition: Whose nodes boot it; None: the lab's only node definition.
         is_kept: Whether an uploaded disk image stays on the controller.
     """

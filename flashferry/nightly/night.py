@@ -268,7 +268,7 @@ class NightStep(Struct, frozen=True, kw_only=True):
     """A step of a night and its result.
 
     Attributes:
-        fault: The responsible party of a failed step.
+        fault: The responsible party of a failed step; None: it did not fail.
         sentence: The result in words.
         hint: What to do after a failure; else empty.
         is_unrestored: Whether a device's configuration is not proven to be restored.

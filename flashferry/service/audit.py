@@ -141,7 +141,7 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """Result of a verification: number of entries, last entry, and the first `MOST_FAULTS` faults."""
+    """Result of a verification: number of entries, last entry (None: none), and the first `MOST_FAULTS` faults."""
 
     count: int
     head: Head | None

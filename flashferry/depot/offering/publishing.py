@@ -47,7 +47,7 @@ class Mirror:
         allow: Allowed source addresses or networks; empty: any.
         link_mbps: Rate of the site's link in Mbit/s, > 0, or None.
         cap_share: Share of that rate for all copies to the site together, 0 to 1.
-        cap_mbps: Or that cap in Mbit/s, > 0.
+        cap_mbps: Or that cap in Mbit/s, > 0; None: not given.
     """
 
     user: str

@@ -159,7 +159,7 @@ class Commands(Struct, frozen=True, kw_only=True):
 
 
 class Ends(Struct, frozen=True, kw_only=True):
-    """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP, or None."""
+    """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP (None: no such copy)."""
 
     here: str
     far: str

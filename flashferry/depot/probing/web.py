@@ -48,7 +48,7 @@ class WebSource:
     Attributes:
         url: Its address, without a login.
         user: User name; empty: none.
-        ca: File of the trusted issuers, instead of the system's.
+        ca: File of the trusted issuers, instead of the system's; None: the system's.
     """
 
     url: str

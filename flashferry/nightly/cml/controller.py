@@ -409,9 +409,9 @@ class Call(Struct, frozen=True, kw_only=True):
         what: Its purpose, after "could not": `read the lab's state`.
         step: The step of the night.
         expects: How the answer is read.
-        params: The query.
+        params: The query; None: no query.
         json: The body, as JSON.
-        content: The body as text without a content type, for imports.
+        content: The body as text without a content type, for imports; None: no such body.
         files: Parts of a multipart form.
         allows: Status codes from 400 on that are answers.
         is_repeatable: Whether repeating it has the same result.

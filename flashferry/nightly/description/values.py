@@ -58,7 +58,7 @@ class ReachBy(StrEnum):
 
 
 class LoginSource(Struct, frozen=True, kw_only=True):
-    """The source of a login; `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`."""
+    """The source of a login. `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`; else None."""
 
     source: LoginFrom
     username: str | None = None
@@ -127,7 +127,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         connector: Label of the external connector in a generated topology.
         pool: Addresses assigned in order, with `ReachBy.BRIDGE`; empty: DHCP.
         addresses: Addresses by router, with `ReachBy.STATIC`.
-        gateway: Default gateway, if addresses are not from DHCP.
+        gateway: Default gateway, if addresses are not from DHCP; None: no gateway is set.
         first_port: Controller port of the first router, with `ReachBy.PATTY`; the next routers have the next ports.
     """
 

@@ -203,7 +203,7 @@ def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:
         assert list(dead_run_notices(dying)) == []
     with Journal(tmp_path) as journal:
         (told,) = dead_run_notices(journal)
-    assert told == "warning: a dead run had r1 in its hands; run 'flashferry recover'"
+    assert told == "warning: a dead run still holds r1; run 'flashferry recover'"
 
 
 def _closed_now(tmp_path: Path, *, other: str = "") -> tuple[Nornir, datetime]:

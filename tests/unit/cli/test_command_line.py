@@ -239,7 +239,8 @@ def test_a_restore_says_where_to_and_what_next(tmp_path: Path):
         "path"
     ]
     done = ferry("state", "restore", archive, "--state-dir", str(other), COLUMNS="400")
-    expected = f"1 file put back into {other}; 'flashferry status --state-dir {other}' says what was in hand"
+    shows = f"'flashferry status --state-dir {other}' shows which devices were being staged"
+    expected = f"1 file put back into {other}; {shows}"
     assert done.stdout.strip() == expected
 
 
