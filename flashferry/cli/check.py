@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 from flashferry.api import FleetOptions, ServerPlace
-from flashferry.cli.backend import backend_of, show
+from flashferry.cli.backend import backend_of
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, server_options
@@ -20,6 +20,7 @@ from flashferry.cli.options.shared import (
     is_typed,
     options_of,
 )
+from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
 
 

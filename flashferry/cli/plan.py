@@ -10,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
-from flashferry.cli.backend import backend_of, show
+from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import AT_SERVICE, HERE, OUTPUT, Offered
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import WITH_THE_PLAN, policy_options
@@ -22,6 +22,7 @@ from flashferry.cli.options.shared import (
     TitleOption,
     options_of,
 )
+from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_writable
 from flashferry.model.limits import parse_window

@@ -9,7 +9,7 @@ import typer
 from msgspec import Struct
 
 from flashferry.api import FleetOptions, ServerPlace
-from flashferry.cli.backend import Watching, backend_of, show
+from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import HERE, SERVER, Offered
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.server import TransportOption, server_options
@@ -21,6 +21,7 @@ from flashferry.cli.options.shared import (
     StateOption,
     options_of,
 )
+from flashferry.cli.result import Watching, show
 from flashferry.model.ssh_sweep import COPIES
 from flashferry.tcp.speed_test_size import TARGET_S
 

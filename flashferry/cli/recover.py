@@ -8,10 +8,11 @@ import typer
 from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
-from flashferry.cli.backend import backend_of, show
+from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import HERE, Offered
 from flashferry.cli.options.fleet import login_options
 from flashferry.cli.options.shared import JsonOption, ServiceReasonOption, StateOption, options_of
+from flashferry.cli.result import show
 from flashferry.core.errors import ConfigInvalid
 
 

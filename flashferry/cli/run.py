@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.backend import runs_of, show
+from flashferry.cli.backend import runs_of
 from flashferry.cli.command_line import App, only_at_service
 from flashferry.cli.options.shared import JsonOption, ReasonOption, RunsOption, StateOption
+from flashferry.cli.result import show
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import line
 from flashferry.cli.view.run_tables import print_run_state, print_runs

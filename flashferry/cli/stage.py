@@ -9,7 +9,7 @@ import typer
 from msgspec import Struct
 
 from flashferry.api.fleet_options import FleetOptions
-from flashferry.cli.backend import Result, Watching, backend_of, show
+from flashferry.cli.backend import backend_of
 from flashferry.cli.command_line import (
     AT_SERVICE,
     HERE,
@@ -33,6 +33,7 @@ from flashferry.cli.options.shared import (
     TitleOption,
     options_of,
 )
+from flashferry.cli.result import Result, Watching, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.policy import Chosen, ServerPlace, TuneMode, settings, settled_at_start
 

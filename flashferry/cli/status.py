@@ -22,7 +22,7 @@ from inventory.transport_policy import USUAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashferry.cli.backend import StatusPage
+    from flashferry.cli.result import StatusPage
     from flashferry.depot.catalogue.folder import CatalogueSummary
     from flashferry.store.status import DeviceStatus, RunStatus, Status
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from flashferry import api
-from flashferry.cli.backend import Result, Watching, devices_result
 from flashferry.cli.invocation import origin
 from flashferry.cli.options.fleet import fleet, prompt
+from flashferry.cli.result import Result, Watching, devices_result
 from flashferry.cli.terminal.interrupt import graceful_interrupt, reading_only, stop_on_signals
 from flashferry.cli.terminal.output import EventLines, print_error, say
 from flashferry.cli.terminal.questions import wave_approval

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from flashferry import api
-from flashferry.cli.backend import StatusPage, status_content
 from flashferry.cli.invocation import asker
+from flashferry.cli.result import StatusPage, status_content
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.database import FILE, SitesDatabase

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.backend import Result, Watching
 from flashferry.cli.options.policy import AT_THE_START
 from flashferry.cli.remote.jobs import (
     Document,
@@ -36,6 +35,7 @@ from flashferry.cli.remote.requests import (
     started,
 )
 from flashferry.cli.remote.runs import RunsAtService
+from flashferry.cli.result import Result, Watching
 from flashferry.cli.terminal.output import command, here, say
 from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid

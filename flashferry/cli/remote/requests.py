@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flashferry.cli.backend import Result
 from flashferry.cli.command_line import SERVICE_TOKEN_VARIABLE
 from flashferry.cli.remote.jobs import (
     Document,
@@ -21,6 +20,7 @@ from flashferry.cli.remote.jobs import (
     job_ended,
     leaving_alone,
 )
+from flashferry.cli.result import Result
 from flashferry.cli.terminal.output import command, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import RunReport

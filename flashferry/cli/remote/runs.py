@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashferry.api import Steered
-from flashferry.cli.backend import StatusPage, status_content
 from flashferry.cli.remote.requests import service_client
+from flashferry.cli.result import StatusPage, status_content
 from flashferry.cli.terminal.output import command
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.client.client import ServiceClient, as_agreed, report_in

@@ -28,7 +28,7 @@ from flashferry.sites.centre.sharing import left_out, owners_of, shares, staged_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.cli.backend import Watching
+    from flashferry.cli.result import Watching
     from flashferry.model.record import RunReport
     from flashferry.sites.centre.centre import Centre
     from flashferry.store.sites.runs import SiteRun
