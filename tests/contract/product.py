@@ -153,7 +153,11 @@ def _help_pages(*before: str) -> dict[str, str]:
     while waiting:
         path, one = waiting.pop()
         pages["-".join(path)] = _help_page([*before, *path, "--help-all"])
-        children = getattr(one, "commands", {}).items()
+        known = getattr(one, "later", {}) or getattr(one, "commands", {})
+        children = [
+            (name, one.get_command(None, name)) if name in getattr(one, "later", {}) else (name, known[name])
+            for name in known
+        ]
         waiting += [
             ((*path, name), child)
             for name, child in children
