@@ -35,7 +35,8 @@ class FtpOptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         passive_ports: First and last port for passive data connections; None leaves the choice to the kernel.
-        masquerade_address: IPv4 address to name in PASV replies behind NAT.
+        masquerade_address: IPv4 address to name in PASV replies behind NAT; None: the address of the control
+            connection.
         masquerade_networks: Pairs of client network and address to name to clients from there; first match wins.
 
     Raises:

@@ -189,10 +189,6 @@ class ActiveConnector(Connector):
 
     Replaces the library's class, which keeps the descriptor of a connection that it has handed over, and removes it
     from the loop later, when the number may be another session's. That class also connects at PORT, before the reply.
-
-    Args:
-        cmd_channel: The client.
-        port: Port at the client's own address.
     """
 
     def __init__(self, cmd_channel: FtpClient, port: int) -> None:

@@ -69,8 +69,8 @@ class ActivationPlan:
         nornir: The devices that take part, with credentials.
         rounds: Devices by round.
         images: Image by device name.
-        identities: What each device identified itself as when the plan was made.
-        sites: Site by device name.
+        identities: What each device identified itself as when the plan was made; None: unknown.
+        sites: Site by device name; None: it has none.
         options: How it is activated.
     """
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from flashferry.store.probe_choices import BulkPath
 
 _MOST_CHANGES = 3
-
 """How often an image may change at the source during its fetch before that is an error."""
 
 
@@ -38,7 +37,8 @@ class SyncRequest:
     Attributes:
         source: Where images come from.
         images: Their names; empty: all images of the source.
-        sha512: Published SHA-512 of the single image; an image with another digest is not fetched.
+        sha512: Published SHA-512 of the single image; an image with another digest is not fetched; None: the source's
+            digest alone is checked.
         catalogue: The catalogue's folder; None: the one in the state folder.
         give_up_s: Seconds without data after which a broken connection is given up, >= 0.
 

@@ -25,7 +25,8 @@ class FleetOptions:
         host_keys: Policy for unknown host keys; None: as the inventory says.
         known_hosts: File of known host keys; None: as the inventory says.
         keyring: Whether the system's keyring is a source of credentials.
-        secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
+        secrets_command: Program that prints a device's credentials, with its arguments as in a shell; None: no program
+            is asked.
         transcript: Folder for session transcripts with secrets masked; None: no transcripts.
         state_dir: State folder, which also holds known host keys; None: the default.
         at_depot: Whether this host is the depot of its devices' sites: images reach them over the LAN.

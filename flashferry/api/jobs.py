@@ -167,11 +167,7 @@ def job_for_plan(
 
 
 def _chosen_of(plan: FleetPlan, nornir: Nornir) -> FleetPlan:
-    """Return the plan limited to the selected devices.
-
-    Raises:
-        ConfigInvalid: It stages none of them.
-    """
+    """Return the plan limited to the selected devices. Raises `ConfigInvalid`: it stages none of them."""
     chosen = limited_to(plan, nornir.inventory.hosts)
     if plan.of(Action.STAGE) and not chosen.of(Action.STAGE):
         raise ConfigInvalid(
@@ -224,7 +220,7 @@ def dead_run_notices(journal: Journal) -> Iterator[str]:
     """Yield a warning for devices still leased by dead runs; no other run touches them."""
     if left := pending(journal):
         hosts = ", ".join(device.host for device in left)
-        yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"
+        yield f"warning: a dead run still holds {hosts}; run 'flashferry recover'"
 
 
 def _with_inventory(request: FleetRequest, inventory: Path | str | None) -> FleetRequest:

@@ -37,10 +37,10 @@ class ReadyRequest:
 
     Attributes:
         image: Image of all devices without one of their own; None: by the rules.
-        vendor: Digests published by the vendor.
+        vendor: Digests published by the vendor; None: not given.
         rules: Which image for which device.
         folders: Where images without a folder in their name are looked up.
-        plan: File of a plan whose devices and images are checked, in place of the above.
+        plan: File of a plan whose devices and images are checked, in place of the above; None: those above.
         signature: Whether devices verify the vendor's signature too, if the image has one.
         at_a_time: Devices checked at the same time, >= 1; None: 100.
     """

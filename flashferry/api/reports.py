@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from flashferry.reports.thresholds import Threshold
 
 _HEAD_BYTES = 4096
-
 """Enough to read a plan's schema, which comes first."""
 
 
@@ -93,10 +92,5 @@ def write_report(text: str, output: Path) -> None:
 
 
 def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:
-    """Return OK if images, configurations and thresholds are as required, otherwise DEVICES_FAILED.
-
-    Args:
-        found: The report.
-        thresholds: Limits for every device.
-    """
+    """Return OK if images, configurations and thresholds are as required, otherwise DEVICES_FAILED."""
     return ExitCode.OK if worst(found, thresholds) is Status.PASSED else ExitCode.DEVICES_FAILED

@@ -59,8 +59,8 @@ class TransportHistory:
         transport: Its name.
         copies: Number of timed copies.
         expected_tuned: Forecast for a copy of half a gigabyte while tuned; None: unknown.
-        expected_as_it_is: The same with the device's own settings.
-        shown_not_to_gain: Why tuning the device gains nothing, if that was measured.
+        expected_as_it_is: The same with the device's own settings; None: no forecast.
+        shown_not_to_gain: Why tuning the device gains nothing, if that was measured; else None.
     """
 
     transport: str
@@ -79,8 +79,8 @@ class DeviceHistory:
         measurements: The last copies, the oldest first.
         expected_tuned: Forecast for a copy of half a gigabyte while tuned, by the newest copy's transport; None:
             unknown.
-        expected_as_it_is: The same with the device's own settings.
-        shown_not_to_gain: Why tuning it gains nothing, if that was measured.
+        expected_as_it_is: The same with the device's own settings; None: no forecast.
+        shown_not_to_gain: Why tuning it gains nothing, if that was measured; else None.
         by_transport: The same for each transport used, the newest copy's first.
         damaged: Number of damaged journal records left out.
     """

@@ -104,7 +104,6 @@ def _dropped(network: str, link_bytes_per_s: int | None) -> None:
 
 
 SITE = "serve"
-
 """Site of all copies if they share one rate limit."""
 
 
@@ -254,7 +253,6 @@ class ManualTickets:
 
 
 SIOCGIFADDR = 0x8915
-
 """ioctl for an interface's IPv4 address (linux/sockios.h)."""
 
 
@@ -264,10 +262,11 @@ class ServeOptions(Listening, frozen=True, kw_only=True):
     Attributes:
         images: Folder of images, or one image file.
         address: Our address in the copy commands; None: those of this host's interfaces.
-        cap_bps: Rate limit of all copies together, in bit/s, > 0.
-        link_bps: Instead, the link's rate in bit/s, > 0; copies get four fifths of it.
-        site_rates: File that stores learned link rates per client network between runs.
-        user: User name of a fixed login besides the tickets.
+        cap_bps: Rate limit of all copies together, in bit/s, > 0; None: no limit of their own.
+        link_bps: Instead, the link's rate in bit/s, > 0; copies get four fifths of it; None: unknown.
+        site_rates: File that stores learned link rates per client network between runs; None: they are forgotten at the
+            end.
+        user: User name of a fixed login besides the tickets; None: tickets alone.
         allow: Networks that clients must come from; empty: any.
         target: File system in the copy commands; `null:` for a speed test.
         lifetime_s: Lifetime of a ticket in seconds, > 0.

@@ -195,11 +195,7 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
 
 
 def _whole(archive: Path, folder: Path) -> tuple[str, ...]:
-    """Check the unpacked files of a backup; return those to restore.
-
-    Raises:
-        ConfigInvalid: A database is damaged.
-    """
+    """Check the unpacked files of a backup; return those to restore. Raises `ConfigInvalid`: A database is damaged."""
     if faults := _checked(folder).faults:
         raise ConfigInvalid(f"backup {archive}: {faults[0]}", hint="Take another backup")
     for name in _PASSING:
@@ -255,7 +251,7 @@ def _check_empty(target: Path, *, besides: Path | None = None) -> None:
     if any(state_entries(target, besides=besides)):
         raise ConfigInvalid(
             f"state folder {target}: expected an empty one, found files in it",
-            hint="Move it away first: what it knows of devices in hand is not in the backup",
+            hint="Move it away first: what it records of devices being staged is not in the backup",
         )
 
 
@@ -318,11 +314,7 @@ def _check_ours(folder: Path) -> None:
 
 
 def _check_archive(archive: Path) -> None:
-    """Check that a backup is a file.
-
-    Raises:
-        ConfigInvalid: It is missing, or a folder.
-    """
+    """Check that a backup is a file. Raises `ConfigInvalid`: it is missing, or a folder."""
     if archive.is_dir():
         names = sorted(path.name for path in archive.glob("*.tar.gz") if _NAME.fullmatch(path.name))
         hint = f"Name the archive in it: {archive / names[-1]}" if names else "There is no archive of ours in it"

@@ -12,12 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
@@ -167,11 +169,7 @@ class _PlainValues:
 
 
 def _plain(value: Any, kind: Any, info: Any) -> Any:
-    """Convert a value to a plain type.
-
-    Raises:
-        ValueError: The type is not plain, or the value does not fit it.
-    """
+    """Convert a value to a plain type. Raises `ValueError`: the type is not plain, or the value does not fit it."""
     if info.parser is not None or isinstance(value, bool):
         raise ValueError(kind)
     if kind is str and isinstance(value, str):
@@ -305,7 +303,14 @@ class InterruptedByOperator(Exception):
 
 
 class Family(TyperGroup):
-    """Command group, with its subcommands in groups too."""
+    """Command group, with its subcommands in groups too.
+
+    Attributes:
+        later: Commands that are imported only when they are called: name -> (`module:function`, first sentence of its
+            help).
+    """
+
+    later: Mapping[str, tuple[str, str]] = {}
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -321,10 +326,13 @@ class Family(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands available here."""
-        return [name for name in super().list_commands(ctx) if self.get_command(ctx, name) is not None]
+        return [*self.later] or [name for name in super().list_commands(ctx) if self.get_command(ctx, name) is not None]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, or None if it is not available here."""
+        if cmd_name in self.later and cmd_name not in self.commands:
+            module, _, function = self.later[cmd_name][0].partition(":")
+            self.commands[cmd_name] = command_of(cmd_name, getattr(import_module(module), function))
         found = super().get_command(ctx, cmd_name)
         only_at_service = getattr(getattr(found, "callback", None), "only_at_service", False)
         return None if only_at_service and not is_at_service(ctx) else found
@@ -347,8 +355,10 @@ class Family(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with its whole first sentence."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        _write_groups({"Commands": [(name, one.get_short_help_str(_NO_LIMIT)) for name, one in found]}, formatter)
+        rows = [(name, text) for name, (_, text) in self.later.items()] or [
+            (name, self.get_command(ctx, name).get_short_help_str(_NO_LIMIT)) for name in self.list_commands(ctx)
+        ]
+        _write_groups({"Commands": rows}, formatter)
 
 
 def only_at_service(command: Callable[..., None]) -> Callable[..., None]:
@@ -372,6 +382,24 @@ class App(typer.Typer):
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         """Return the decorator that registers a function as a command."""
         return super().command(name, **{"cls": Verb, **options})
+
+
+def app_of(text: str, later: Mapping[str, tuple[str, str]]) -> App:
+    """Return an app with this help whose commands are imported when they are called; see `Family.later`."""
+    app = App(help=text, cls=type("Family", (Family,), {"later": later}))
+    app.callback()(_no_options)
+    return app
+
+
+def _no_options() -> None:
+    """Take no options before the command."""
+
+
+def command_of(name: str, function: Callable[..., None], cls: type[Verb] = Verb) -> Any:
+    """Return a command that calls a function with its options."""
+    app = App()
+    app.command(name, cls=cls)(function)
+    return get_command(app)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any, first: Sequence[str] = ()) -> None:

@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.main import get_command, get_group
+from typer.main import get_group
 
 from flashferry.cli.command_line import (
     SERVICE_VARIABLE,
@@ -22,6 +22,8 @@ from flashferry.cli.command_line import (
     Family,
     InterruptedByOperator,
     UsageError,
+    Verb,
+    command_of,
     in_our_words,
     is_at_service,
     service_named,
@@ -174,9 +176,7 @@ def command_named(name: str) -> Any:
         found = get_group(module.app)
         found.name = name
         return found
-    app = App()
-    app.command(name, **({"cls": module.COMMAND} if hasattr(module, "COMMAND") else {}))(getattr(module, name))
-    return get_command(app)
+    return command_of(name, getattr(module, name), getattr(module, "COMMAND", Verb))
 
 
 def build() -> typer.Typer:

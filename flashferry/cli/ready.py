@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from flashferry import api
 from flashferry.api import FleetOptions
@@ -15,11 +16,73 @@ from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import reading_only
 from flashferry.cli.terminal.output import EventLines, finish, say
-from flashferry.cli.view.ready_table import print_ready
+from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_writable, write_whole
+from flashferry.core.value_description import counted
 from flashferry.images.image import published_digests
 from inventory.image_rules import RULES_FILE
+from tasks.readiness.values import Met, Verdict
+
+if TYPE_CHECKING:
+    from flashferry.api.readiness import ReadyResult
+    from flashferry.planning.readiness import ReadyRecord
+
+_STYLES = {Verdict.YES: GOOD, Verdict.RUNS_IT: GOOD, Verdict.NO: BAD, Verdict.UNKNOWN: "bold yellow"}
+_WORDS = {Verdict.YES: "ready", Verdict.RUNS_IT: "runs it already", Verdict.NO: "not ready", Verdict.UNKNOWN: "unknown"}
+
+
+def print_ready(found: ReadyResult) -> None:
+    """Print a table of all devices, then a line per reason why one is not ready."""
+    show((_row(record) for record in found.devices), wide_only=frozenset({"mode", "conditions"}))
+    for record in found.devices:
+        if record.readiness is not None:
+            for one in record.readiness.blocking:
+                at = f" ({one.place})" if one.place else ""
+                style = BAD if one.met is Met.NOT_MET else "yellow"
+                line(record.host, f"{one.name.value}{at}: {one.sentence} ('{one.command}')", style)
+        for text in record.since:
+            line(record.host, f"since {record.staged_by}: {text}", "yellow")
+        print_error(record.host, record.failure)
+    print_answer(found)
+
+
+def print_answer(found: ReadyResult) -> None:
+    """Print the answer for all devices together in one line."""
+    answers = [record.readiness for record in found.devices]
+    good = sum(1 for one in answers if one is not None and one.is_good)
+    lost = sum(1 for one in answers if one is None)
+    rest = len(answers) - good - lost
+    parts = [f"{good} of {counted(len(answers), 'device')} ready"]
+    parts += [f"{rest} not"] if rest else []
+    parts += [f"{lost} could not be looked at"] if lost else []
+    about = f"plan {found.plan[:12]}: " if found.plan else ""
+    answer = "yes" if found.ready else "no"
+    console().print(f"{about}{answer}: {', '.join(parts)}", style=GOOD if found.ready else BAD)
+
+
+def _row(record: ReadyRecord) -> dict[str, str | Text]:
+    found = record.readiness
+    if found is None:
+        return {
+            "device": record.host,
+            "runs": "-",
+            "mode": "-",
+            "image": "-",
+            "members": "-",
+            "conditions": "-",
+            "ready": Text("not seen", style=BAD),
+        }
+    met = sum(1 for one in found.conditions if one.met is Met.MET)
+    return {
+        "device": record.host,
+        "runs": found.running or "-",
+        "mode": found.mode,
+        "image": found.version or found.image,
+        "members": str(len(found.members)) if found.members else "-",
+        "conditions": f"{met} met, {len(found.blocking)} in the way",
+        "ready": Text(_WORDS[found.verdict], style=_STYLES[found.verdict]),
+    }
 
 
 @fleet_options

@@ -196,11 +196,7 @@ def _check_for_sites(plan: str | None, which: FleetOptions, chosen: Chosen, *, d
 
 
 def _check_one_job(asked: StageAsked) -> None:
-    """Check that exactly one of image, plan and run is given.
-
-    Raises:
-        ConfigInvalid: None or several are given.
-    """
+    """Check that exactly one of image, plan and run is given. Raises `ConfigInvalid`: none or several are given."""
     words = (("--image", asked.image), ("--plan", asked.plan), ("--resume", asked.resume))
     given = [name for name, value in words if value is not None]
     if len(given) != 1:

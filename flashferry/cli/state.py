@@ -112,7 +112,7 @@ def _print_check(found: StateCheck) -> None:
 
 def _print_restored(files: tuple[str, ...], state_dir: Path | None) -> None:
     put = f"{counted(len(files), 'file')} put back into {api.state_folder(state_dir)}"
-    console().print(f"{put}; '{command('status')}' says what was in hand")
+    console().print(f"{put}; '{command('status')}' shows which devices were being staged")
 
 
 def _print_pruned(found: Pruned, *, removed: bool) -> None:

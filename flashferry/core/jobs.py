@@ -115,7 +115,6 @@ def _boot() -> str:
 
 
 MOST_RESULT_BYTES = 1 << 20
-
 """A result that is larger is fetched as a file."""
 
 _HEAD_BYTES = 16384

@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.depot.handshake import connect
-from flashferry.depot.messages import network
+from flashferry.depot.handshake import connect, network
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable
 from flashferry.fileserver import FileIdentity, ImageFile, ServerClient, ServerGone, SlotReservations, TransferProgress
 from flashferry.fileserver.client import PUSH

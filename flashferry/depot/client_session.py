@@ -14,8 +14,7 @@ import msgspec
 
 from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.core.values import replace
-from flashferry.depot.handshake import user_name
-from flashferry.depot.messages import STATUS
+from flashferry.depot.handshake import STATUS, user_name
 from flashferry.fileserver import EventKind, FileIdentity, RequestRefused, SettingsInvalid
 from flashferry.fileserver.wire import (
     MOST_BYTES,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from flashferry.depot.messages import Greeting
+    from flashferry.depot.handshake import Greeting
     from flashferry.depot.shared_state import SharedState
     from flashferry.fileserver import ServerEvent
     from flashferry.fileserver.ticket_accounts import TicketGrant

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Self
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory
 from flashferry.depot.client_session import ClientSession
-from flashferry.depot.handshake import DepotSocket, accept_greeting
-from flashferry.depot.messages import DepotView, network, release
+from flashferry.depot.handshake import DepotSocket, DepotView, accept_greeting, network, release
 from flashferry.depot.offering.offer import Offering
 from flashferry.depot.offering.publishing import Publisher, load_mirrors
 from flashferry.depot.options import DIGESTS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.core.values import replace
-from flashferry.depot.messages import DepotView, RunSeen, SiteSeen
+from flashferry.depot.handshake import DepotView, RunSeen, SiteSeen
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerGone, TicketUnknown
 from flashferry.fileserver.wire import RefusedLogin, SetSiteCap, SlotsGranted, TicketsInvalidated
 

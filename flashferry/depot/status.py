@@ -11,7 +11,7 @@ from flashferry.depot.paths import AUTO, CATALOGUE, DepotNotRunning, DepotNotUsa
 
 if TYPE_CHECKING:
     from flashferry.depot.catalogue.folder import CatalogueSummary
-    from flashferry.depot.messages import DepotView
+    from flashferry.depot.handshake import DepotView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ ENABLE = f"{PREFIX}ENABLE_SECRET"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Credentials from one or more sources; None for what is unknown."""
+    """Credentials from one or more sources: inventory, environment, program, prompt; None: no source has it."""
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)

@@ -128,7 +128,7 @@ def lost() -> tuple[type[Exception], ...]:
     from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
     from paramiko.ssh_exception import SSHException
 
-    from flashferry.devices.napalm_ios import connection_exception  # imports NAPALM
+    from flashferry.devices.napalm_ios import connection_exception
 
     return (
         OSError,

@@ -129,9 +129,6 @@ class ServerClient(ABC):
     When a serving process dies, its tickets that had not ended become invalid: a thread that waits for one gets
     `ServerGone`, and subscribers get an event.
 
-    Args:
-        telemetry: Keeps what the server reports.
-
     Attributes:
         label: Added to texts about the server's ports: ` of the depot at PATH`; empty for the run's own server.
     """

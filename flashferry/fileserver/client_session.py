@@ -64,7 +64,7 @@ class Visitor(ABC):
 
     Attributes:
         client_address: The client's address in plain form.
-        control_syn: Options of the SYN of its connection.
+        control_syn: Options of the SYN of its connection; None: not recorded.
         socket: The connection.
         account: Its ticket's account; None before login, and with a fixed login before a transfer.
         fixed: The fixed login that it used, or None.

@@ -44,7 +44,7 @@ class FixedLogin:
         password: 8 to 64 of the same.
         source_addresses: Addresses or networks clients must come from; empty allows any.
         site: Transfers of the same site share the site's cap; empty for none.
-        link_bytes_per_s: Payload rate of the clients' link, see `TicketRequest`.
+        link_bytes_per_s: Payload rate of the clients' link, see `TicketRequest`; None: unknown.
     """
 
     username: str

@@ -117,7 +117,7 @@ class Client(Protocol):
 
     Attributes:
         client_address: The client's address in plain form.
-        control_syn: Options of the SYN of its control connection.
+        control_syn: Options of the SYN of its control connection; None: not recorded.
         command_log: Commands and replies so far, secrets masked.
     """
 

@@ -363,12 +363,7 @@ class SitePaces:
         self._found: dict[str, tuple[float, float]] = {}
 
     def of(self, key: str, now_s: float) -> SitePace:
-        """Return the search of a site, or of another key for a shared link; a new one if no copy is running.
-
-        Args:
-            key: Its name.
-            now_s: Monotonic time.
-        """
+        """Return the search of a site, or of another key for a shared link; a new one if no copy is running."""
         self._forget()
         if key not in self._running:
             rate, found_s = self._found.get(key, (None, now_s))

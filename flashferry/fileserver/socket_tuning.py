@@ -94,9 +94,6 @@ def first_candidates(asked: str) -> tuple[str, ...]:
     """Return the congestion controls to try for a new connection, in order; empty keeps the kernel's default.
 
     With `auto` it is CUBIC, even if the host's default is BBR: a connection that started with BBR stays paced.
-
-    Args:
-        asked: The profile's congestion control.
     """
     first = {"auto": "cubic", "system": None}.get(asked, asked)
     return SenderChoice(congestion_control=first, reason="").candidates
@@ -331,13 +328,7 @@ class Tuning:
         return self._choice.finds_pace and not self.refused
 
     def find_pace(self, site: SitePace, info: TcpInfo, now_s: float) -> None:
-        """Start searching for the pace, together with the other transfers of the site.
-
-        Args:
-            site: Their pace.
-            info: A reading of this connection.
-            now_s: Monotonic time.
-        """
+        """Start searching for the pace, together with the other transfers of the site."""
         self._copy = site.join(info, now_s, self._follow)
 
     def check_pace(self, info: TcpInfo, now_s: float) -> float | None:

@@ -152,11 +152,7 @@ class Snapshots:
 
 
 class Telemetry:
-    """Merged reports of a server's processes. Thread-safe.
-
-    Args:
-        processes: Their names.
-    """
+    """Merged reports of a server's processes. Thread-safe."""
 
     def __init__(self, processes: tuple[str, ...] = ("main",)) -> None:
         self._processes = processes

@@ -41,11 +41,7 @@ class InterimVerdict:
         self._next_s = FIRST_AFTER_S * self._growth / _GROWTH
 
     def is_due(self, elapsed_s: float) -> bool:
-        """Return whether a verdict is due now, and plan the next one.
-
-        Args:
-            elapsed_s: Seconds since the transfer began.
-        """
+        """Return whether a verdict is due now, and plan the next one."""
         if elapsed_s < self._next_s:
             return False
         self._next_s = elapsed_s * self._growth

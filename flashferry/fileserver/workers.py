@@ -448,11 +448,7 @@ class WorkerPool:
         return Child(settings, events, is_one_of_several=is_one_of_several)
 
     def _replace(self, name: str, dead: Child) -> None:
-        """Start a new process in the place of one that died.
-
-        Raises:
-            ServerGone: It does not start.
-        """
+        """Start a new process in the place of one that died. Raises `ServerGone`: it does not start."""
         self._hung -= {name}
         why = self._telemetry.begin_anew(name)
         self._restarts_left -= 1

@@ -13,19 +13,18 @@ from msgspec import Struct
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.core.values import replace
-from flashferry.nightly.backend import DiskFile, Progress, Topology, UploadedImage
+from flashferry.nightly.backend import Deadline, DiskFile, Progress, StoppableClock, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.cml.images import disk_file, image_of, with_image
-from flashferry.nightly.deadline import Deadline, StoppableClock
 
 
 class ImageChoice(Struct, frozen=True, kw_only=True):
     """The command-line options about the image under test.
 
     Attributes:
-        file: A disk image to upload.
-        definition: An image definition on the controller.
+        file: A disk image to upload; None: none is uploaded.
+        definition: An image definition on the controller; None: not chosen.
         node_definition: Whose nodes boot it; None: the lab's only node definition.
         is_kept: Whether an uploaded disk image stays on the controller.
     """

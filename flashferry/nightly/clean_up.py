@@ -16,9 +16,8 @@ from msgspec import Struct, field
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.value_description import counted
-from flashferry.nightly.backend import Leftover, RunningLab, UploadedImage
+from flashferry.nightly.backend import Deadline, Leftover, RunningLab, UploadedImage
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes
 from flashferry.nightly.night import Fault, NightFault, StepName
 

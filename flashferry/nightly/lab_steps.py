@@ -14,6 +14,7 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.units import link_rate
 from flashferry.core.value_description import counted
 from flashferry.nightly.backend import (
+    Deadline,
     LabNode,
     LinkCondition,
     NodeState,
@@ -23,7 +24,6 @@ from flashferry.nightly.backend import (
     Topology,
 )
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, MeasuredLink, NightFault, StepName
 from flashferry.nightly.routers import Pings, RouterState, SshRouters, judge_link
 from templates.version import parse_version

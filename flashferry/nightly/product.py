@@ -20,10 +20,8 @@ from flashferry.core.errors import Kind
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
-from flashferry.nightly.backend import PlannedNode
-from flashferry.nightly.deadline import Deadline
-from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.backend import Deadline, PlannedNode
+from flashferry.nightly.night import Fault, NightCopy, NightFault, NightFigure, NodeLogin
 
 Document = Mapping[str, Any]
 """A JSON document of the product."""
@@ -328,11 +326,7 @@ def end(process: subprocess.Popen[bytes], limit_s: float = END_S) -> None:
 
 
 def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
-    """Wait until the process group has ended.
-
-    Raises:
-        ProcessLookupError: It has.
-    """
+    """Wait until the process group has ended. Raises `ProcessLookupError`: it has."""
     ends_at_s = time.monotonic() + limit_s
     while time.monotonic() < ends_at_s:
         process.poll()

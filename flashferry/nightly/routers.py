@@ -33,8 +33,7 @@ from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
 from flashferry.nightly.backend import LinkCondition, PlannedNode
-from flashferry.nightly.night import Fault, NightFault, StepName
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import Fault, NightFault, NodeLogin, StepName
 from flashferry.nightly.topology.definitions import host_name
 from inventory.host_key_rules import HostKeyPolicy
 

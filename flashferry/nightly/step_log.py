@@ -11,7 +11,7 @@ from typing import Protocol
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.redaction import masked
-from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock
+from flashferry.nightly.backend import Deadline, NightStopped, StoppableClock
 from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, StepOutcome
 
 _LOG = logging.getLogger("flashferry.nightly")

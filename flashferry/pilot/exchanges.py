@@ -82,12 +82,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 def read_session(name: str, lines: Iterable[str]) -> Session:
-    """Parse a transcript; lines that are not entries are ignored.
-
-    Args:
-        name: Name for the session.
-        lines: Lines of the transcript.
-    """
+    """Parse a transcript; lines that are not entries are ignored."""
     entries: list[Entry] = []
     done: list[Exchange] = []
     now, came, is_whole = Exchange(session=name, command=""), "", True

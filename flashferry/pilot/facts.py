@@ -32,7 +32,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     Attributes:
         sessions: All sessions of the pilot.
         syn_as_is: Options of the device's SYN with its own settings; None: not seen.
-        syn_tuned: The same while tuned.
+        syn_tuned: The same while tuned; None: not seen.
         was_restored: Whether `recover` proved the device restored; None: not tried.
     """
 

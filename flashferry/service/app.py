@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from flashferry.service import api, pages
 from flashferry.service.access import ROUTES, Access, routes_in
-from flashferry.service.api import audit as audit_api
-from flashferry.service.api import health, images, journal, live, openapi, people, plans, schedules
-from flashferry.service.api import hooks as hooks_api
-from flashferry.service.api import jobs as jobs_api
-from flashferry.service.api import runs as runs_api
-from flashferry.service.api import sign_in as sign_in_api
-from flashferry.service.api import sites as sites_api
 from flashferry.service.api.guard import guarded
 from flashferry.service.api.limits import Bodies
 from flashferry.service.api.middleware import AccessLog, SecurityHeaders
@@ -23,50 +19,20 @@ from flashferry.service.background import BackgroundTasks
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Streams
 from flashferry.service.metrics.collector import Figures
-from flashferry.service.pages import admin, assets, audit, devices, hooks, me, runs, sign_in, steering, tonight, trends
-from flashferry.service.pages import images as image_pages
-from flashferry.service.pages import jobs as job_pages
-from flashferry.service.pages import plans as plan_pages
-from flashferry.service.pages import schedules as schedule_pages
-from flashferry.service.pages import sites as site_pages
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.people.oidc import provider_of
 from flashferry.service.people.sign_in import DenialLog, PasswordLogin
 from flashferry.service.service import Service
 
-ROUTERS = (
-    health.router,
-    sign_in_api.router,
-    people.router,
-    plans.router,
-    plans.waves,
-    schedules.router,
-    jobs_api.router,
-    runs_api.router,
-    journal.router,
-    sites_api.router,
-    images.router,
-    assets.router,
-    sign_in.router,
-    me.router,
-    admin.router,
-    plan_pages.router,
-    image_pages.router,
-    schedule_pages.router,
-    tonight.router,
-    runs.router,
-    job_pages.router,
-    devices.router,
-    trends.router,
-    site_pages.router,
-    steering.router,
-    live.router,
-    hooks_api.router,
-    hooks.router,
-    audit_api.router,
-    audit.router,
-    openapi.router,
-)
+
+def _routers() -> Iterator[APIRouter]:
+    """Yield the routers that the modules of `api` and `pages` define."""
+    for package in (api, pages):
+        for found in iter_modules(package.__path__, f"{package.__name__}."):
+            yield from (one for one in vars(import_module(found.name)).values() if isinstance(one, APIRouter))
+
+
+ROUTERS = tuple(_routers())
 """Of all subjects."""
 
 
@@ -94,7 +60,7 @@ def build_app(
     app.state.figures = figures or Figures(service)
     app.state.refusals = book or DenialLog(service)
     app.state.password_login = PasswordLogin(service, app.state.refusals)
-    app.state.provider = provider_of(service, callback=sign_in.CALLBACK)
+    app.state.provider = provider_of(service)
     bodies = Bodies()
     for router in routers or ROUTERS:
         # Not `include_router`, which hides paths and methods in one object.

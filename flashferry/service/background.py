@@ -1,12 +1,9 @@
-"""Periodic background tasks, each in a thread of its own.
-
-A failed task is tried again at its next interval and affects no other. A failure is logged once, and once when the task
-succeeds again; until then `/readyz` names the task.
-"""
+"""Background tasks of the service, and its readiness checks."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 import threading
 import time
@@ -19,6 +16,9 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.redaction import masked
 from flashferry.core.values import replace
 from flashferry.service.service import Service
+from flashferry.store.reader import reading
+from flashferry.store.service.audit import entries
+from flashferry.store.tables import latest_runs
 
 _LOG = logging.getLogger("flashferry.service.background")
 _EXPECTED = (FlashferryError, OSError, sqlite3.Error)
@@ -133,3 +133,36 @@ class BackgroundTasks:
             _LOG.error("background task %s failed and is retried: %s", task.name, sentence, exc_info=trace)
         elif error is None and before.sentence:
             _LOG.warning("background task %s works again after %s failures", task.name, before.failures)
+
+
+LEAST_FREE_BYTES = 64 * 2**20
+"""With less space on the state folder's disk the service is not ready."""
+
+
+def checks_of(service: Service) -> dict[str, bool]:
+    """Return each readiness check by name, and whether it passes."""
+    return {
+        "database": _has_database(service),
+        "journal": _has_journal(service),
+        "disk": shutil.disk_usage(service.state).free >= LEAST_FREE_BYTES,
+    }
+
+
+def _has_database(service: Service) -> bool:
+    try:
+        with service.database.reading() as database:
+            next(entries(database, most=1), None)
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _has_journal(service: Service) -> bool:
+    """Return whether the journal can be read, or does not exist yet (before the first run)."""
+    try:
+        with reading(service.state) as journal:
+            if journal is not None:
+                latest_runs(journal, 1)
+    except FlashferryError:
+        return False
+    return True

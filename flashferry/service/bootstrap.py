@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.configuration.reading import USUAL_NAME, write_template
+from flashferry.service.configuration import USUAL_NAME, write_template
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import Actor, Grant, Role

@@ -110,7 +110,7 @@ class HttpAnswer(Struct, frozen=True, kw_only=True):
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """An HTTP request; `form` replaces `content`."""
+    """An HTTP request. Its body is `content`, or `form` in its place; None for both: no body."""
 
     method: str
     url: str

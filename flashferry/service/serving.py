@@ -29,11 +29,10 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
 from flashferry.core.values import replace
-from flashferry.service import reminders
+from flashferry.service import audit, reminders
 from flashferry.service.app import build_app
-from flashferry.service.audit import reading
 from flashferry.service.background import BackgroundTasks, PeriodicTask
-from flashferry.service.hooks import delivery
+from flashferry.service.hooks import sending
 from flashferry.service.images import lifecycle
 from flashferry.service.jobs import supervisor, tidying
 from flashferry.service.metrics.collector import Figures
@@ -50,8 +49,8 @@ TASKS = (
     PeriodicTask(name="scheduler", every_s=scheduler.EVERY_S, run=scheduler.run_once),
     PeriodicTask(name="plans", every_s=2.0, run=planning.PlanJobs().run_once),
     PeriodicTask(name="waves", every_s=2.0, run=deciding.run_once),
-    PeriodicTask(name="notices", every_s=2.0, run=delivery.Delivery()),
-    PeriodicTask(name="audit-head", every_s=60.0, run=reading.announce_head),
+    PeriodicTask(name="notices", every_s=2.0, run=sending.Delivery()),
+    PeriodicTask(name="audit-head", every_s=60.0, run=audit.announce_head),
     PeriodicTask(name="reminders", every_s=30.0, run=reminders.Reminding()),
     PeriodicTask(name="images", every_s=30.0, run=lifecycle.reconcile_folder),
     PeriodicTask(name="job-folders", every_s=3600.0, run=tidying.tidy),

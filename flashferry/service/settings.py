@@ -77,7 +77,18 @@ class PeopleSettings(Struct, frozen=True, kw_only=True):
 
 
 class RunSettings(Struct, frozen=True, kw_only=True):
-    """Inventory, images and options of runs."""
+    """`[runs]` of `service.toml`.
+
+    Attributes:
+        inventory: Folder of the inventory; None: jobs on devices are refused.
+        images: Folder of images; None: the one in the state folder.
+        nights: Folder of the descriptions that schedules of nights name; None: no night can be scheduled.
+        options: Command-line options of every job.
+        recover_options: Options of `recover` in their place; None: the same.
+        unit: Template unit of systemd that runs jobs; empty: they are child processes.
+        resumes: How often a killed run is resumed without being asked.
+        keep_jobs_s: How long the folder of an ended job is kept.
+    """
 
     inventory: str | None = None
     images: Path | None = None
@@ -99,7 +110,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
 
 
 class ImageSettings(Struct, frozen=True, kw_only=True):
-    """Image store."""
+    """Image store; `vendor_certificates` None: no file of published hashes is accepted."""
 
     most_bytes: int = 8 * 10**9
     reserve_bytes: int = 10**9
@@ -122,7 +133,7 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
 
 class ServiceSettings(Struct, frozen=True, kw_only=True):
-    """All settings of the service."""
+    """All settings of the service; None: no TLS (`certificate`, `key`), no OpenID Connect (`oidc`), no `mail`."""
 
     address: str = "127.0.0.1"
     port: int = 8020

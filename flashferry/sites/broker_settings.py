@@ -32,7 +32,7 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
         password_file: File with the password, readable by its owner only; None: the certificate suffices.
         ca: PEM file of trusted issuers; None: those of the system.
         certificate: The client's certificate, PEM; None: none.
-        key: Its private key, PEM, readable by its owner only.
+        key: Its private key, PEM, readable by its owner only; None: no client certificate.
         is_plain_allowed: Whether a remote broker can be used without TLS: orders are signed anyway, but others on the
             path can read device names and results.
     """

@@ -143,10 +143,6 @@ class PrivateKey:
 def check_secret_file(path: Path, what: str) -> None:
     """Check that a file with a secret exists and only its owner, who is us or root, can read it.
 
-    Args:
-        path: The file.
-        what: Its name in errors.
-
     Raises:
         ConfigInvalid: It is not.
     """

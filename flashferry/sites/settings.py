@@ -47,7 +47,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     Attributes:
         url: `https://HOST[:PORT]` of the centre's file server; `http://` on loopback, or if `is_plain_allowed`.
         user: The site's login there; empty: none.
-        password_file: File with its password, readable by its owner only.
+        password_file: File with its password, readable by its owner only; None: no password.
         ca: PEM file of trusted issuers; None: those of the system.
         is_plain_allowed: Whether a remote source can be used without TLS: what is fetched is verified by digest anyway.
     """

@@ -102,8 +102,8 @@ class Order(Struct, frozen=True, kw_only=True):
         agent_key: ID of the agent's key; an agent with another key does nothing.
         plan: Digest of the plan, 64 digits; empty if not needed.
         devices: Names of devices, each once; for `recover` and `look` too, if not all.
-        wave: The last wave to approve, from 0.
-        offset: With `ACKNOWLEDGE`: all words up to this one are stored, from 1.
+        wave: The last wave to approve, from 0; None: the order approves none.
+        offset: With `ACKNOWLEDGE`: all words up to this one are stored, from 1; None: the order acknowledges none.
         valid_from: UTC, as `moment_text` writes it.
         valid_until: Until when it can start.
         release: The centre's release.
@@ -193,10 +193,6 @@ def sealed_word(word: Word, key: PrivateKey) -> str:
 
 def opened_order(envelope: str, keys: Iterable[PublicKey]) -> Order:
     """Return the order in an envelope.
-
-    Args:
-        envelope: The received text.
-        keys: Keys of accepted centres.
 
     Raises:
         UnknownKey: None of them signed it; nothing of it was read.

@@ -12,7 +12,7 @@ from flashferry.fileserver import ListenerSettings, SettingsInvalid
 from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.sshserver.host_keys import load_host_keys
 
-PROTOCOL = "flashferry.sshserver.protocol:SshListener"
+PROTOCOL = "flashferry.sshserver.client:SshListener"
 """Name by which the file server imports SSH."""
 
 TRANSPORTS = ("scp", "sftp")

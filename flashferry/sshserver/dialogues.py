@@ -259,12 +259,7 @@ class Dialogue(Protocol):
 
 
 class ScpDialogue:
-    """`scp -f`: sends one file to the client, which confirms it or reports an error.
-
-    Args:
-        session: The session.
-        name: Base name of the requested file.
-    """
+    """`scp -f`: sends one file to the client, which confirms it or reports an error."""
 
     def __init__(self, session: Session, name: str) -> None:
         self._session, self._name = session, name
@@ -328,11 +323,7 @@ class ScpDialogue:
 
 
 class SftpDialogue:
-    """SFTP, read-only: one folder that lists as empty, in which the image can be opened by its name.
-
-    Args:
-        session: The session.
-    """
+    """SFTP, read-only: one folder that lists as empty, in which the image can be opened by its name."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -36,9 +36,6 @@ _TO_COME = "the client left before it took the image"
 class Session(asyncssh.SSHServerSession[bytes]):
     """One session of a client; asyncssh calls it with the client's requests and data.
 
-    Args:
-        client: The client.
-
     Attributes:
         socket: The connection's.
         ioloop: The event loop.

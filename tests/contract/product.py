@@ -19,7 +19,7 @@ from flashferry.cli.program import AT_SERVICE, COMMANDS, build, command_named
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
-from flashferry.service.api.openapi import openapi_text
+from flashferry.service.api.health import openapi_text
 from flashferry.service.app import build_app
 from flashferry.service.service import Service
 from flashferry.service.settings import ServiceSettings
@@ -153,7 +153,11 @@ def _help_pages(*before: str) -> dict[str, str]:
     while waiting:
         path, one = waiting.pop()
         pages["-".join(path)] = _help_page([*before, *path, "--help-all"])
-        children = getattr(one, "commands", {}).items()
+        known = getattr(one, "later", {}) or getattr(one, "commands", {})
+        children = [
+            (name, one.get_command(None, name)) if name in getattr(one, "later", {}) else (name, known[name])
+            for name in known
+        ]
         waiting += [
             ((*path, name), child)
             for name, child in children

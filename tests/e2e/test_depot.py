@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.messages import DepotView
+from flashferry.depot.handshake import DepotView
 from flashferry.depot.status import find_depot
 from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec

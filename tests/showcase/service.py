@@ -20,7 +20,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.service.configuration.reading import load_settings
+from flashferry.service.configuration import load_settings
 from flashferry.service.hooks.managing import HookSpec, add_hook
 from flashferry.service.images import golden
 from flashferry.service.notices import NoticeKind, announce

@@ -1,20 +1,28 @@
-"""`flashferry nightly ...`: nightly lab runs, one module per command; the work is in `flashferry.nightly`.
-
-Controller clients are imported only when a command is called.
-"""
+"""`flashferry nightly ...`: nightly lab runs, one module per command; the work is in `flashferry.nightly`."""
 
 from __future__ import annotations
 
-from flashferry.cli.command_line import App
-from flashferry.cli.nightly.begin import init
-from flashferry.cli.nightly.history import history
-from flashferry.cli.nightly.reap import reap
-from flashferry.cli.nightly.record import record
-from flashferry.cli.nightly.run import run
+from flashferry.cli.command_line import app_of
 
-app = App(help="Take a lab up, stage on it, judge the night, leave nothing running.")
-app.command("run")(run)
-app.command("reap")(reap)
-app.command("init")(init)
-app.command("history")(history)
-app.command("record")(record)
+app = app_of(
+    "Take a lab up, stage on it, judge the night, leave nothing running.",
+    {
+        "run": (
+            "flashferry.cli.nightly.run:run",
+            "Take a lab up, run the tool on it, judge the night, and remove the lab, whatever happens.",
+        ),
+        "reap": ("flashferry.cli.nightly.reap:reap", "Remove labs that killed nights left."),
+        "init": (
+            "flashferry.cli.nightly.begin:init",
+            "Write a commented description of a night to begin with; with --check, check one.",
+        ),
+        "history": (
+            "flashferry.cli.nightly.history:history",
+            "Show how each series went over the last nights, and what each night came to.",
+        ),
+        "record": (
+            "flashferry.cli.nightly.record:record",
+            "Record the shape of a controller's answers, and what in it was unknown.",
+        ),
+    },
+)

@@ -60,11 +60,7 @@ def history(
 
 
 def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -> None:
-    """Write the page of all nights, atomically.
-
-    Raises:
-        ConfigInvalid: The page cannot be written.
-    """
+    """Write the page of all nights, atomically. Raises `ConfigInvalid`: the page cannot be written."""
     page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
     write_output(path, page, option="--html")
     say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")

@@ -12,9 +12,9 @@ from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.backend import Deadline
 from flashferry.nightly.clean_up import ReapRules
 from flashferry.nightly.clean_up import reap as reap_labs
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.runner import locks_of, open_backend
 

@@ -89,11 +89,9 @@ def _is_error(document: Document) -> bool:
 
 
 POLL_S = 1.0
-
 """Seconds between requests for a job's state."""
 
 SUCCESSOR_S = 30.0
-
 """Time for the service to resume a killed run; its first attempt is immediate."""
 
 _RUNS = frozenset({"stage", "resume", "probe"})

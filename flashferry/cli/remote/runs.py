@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashferry.api import Steered
-from flashferry.cli.remote.connection import service_client
+from flashferry.cli.remote.requests import service_client
 from flashferry.cli.result import StatusPage, status_content
 from flashferry.cli.terminal.output import command
 from flashferry.core.errors import ConfigInvalid
@@ -40,11 +40,7 @@ def runs_at_service(words: Mapping[str, Any]) -> Iterator[RunsAtService]:
 
 
 class RunsAtService:
-    """Reads and steers runs of a service.
-
-    Args:
-        client: Client of the service.
-    """
+    """Reads and steers runs of a service."""
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client

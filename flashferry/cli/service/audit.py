@@ -17,12 +17,12 @@ from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.service.audit.reading import ExportForm, audit_filter, exported, parsed_head
-from flashferry.service.audit.reading import verify as verify_audit
+from flashferry.service.audit import ExportForm, audit_filter, exported, parsed_head
+from flashferry.service.audit import verify as verify_audit
 from flashferry.store.service.audit import entries
 
 if TYPE_CHECKING:
-    from flashferry.service.audit.reading import Verified
+    from flashferry.service.audit import Verified
 
 app = App(help="Look whether the audit is whole; export it.")
 
@@ -97,11 +97,7 @@ def _print(lines: Iterator[str]) -> None:
 
 
 def _write(output: Path, lines: Iterator[str]) -> None:
-    """Write an export to a new file.
-
-    Raises:
-        ConfigInvalid: The file exists or cannot be written.
-    """
+    """Write an export to a new file. Raises `ConfigInvalid`: the file exists or cannot be written."""
     try:
         with output.open("x", encoding="utf-8", newline="") as file:
             output.chmod(0o600)

@@ -21,7 +21,7 @@ from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
 from flashferry.core.values import replace
-from flashferry.service.configuration.reading import USUAL_NAME, load_settings, parsed_listen
+from flashferry.service.configuration import USUAL_NAME, load_settings, parsed_listen
 from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor, Via
 from flashferry.service.service import Service
@@ -29,7 +29,6 @@ from flashferry.service.settings import ServiceSettings
 from flashferry.store.service.database import FILE, ServiceDatabase
 
 PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "joserfc", "httpx")
-
 """Packages of the extra `service`, by import name."""
 
 _FD = "fd:"
@@ -140,7 +139,6 @@ def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings
 
 
 PASSWORD_VARIABLE = "FLASHFERRY_USER_PASSWORD"  # noqa: S105 -- the name of a variable
-
 """Variable for a user's new password; not an option, since any user can read command lines."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,20 +18,13 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.report import leave_with_report, report_asked
 from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, ledger_of
+from flashferry.cli.sites.staging import follow
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
 from flashferry.core.value_description import counted
-from flashferry.sites.centre.fleet_following import ALL_POLL_S, FleetFollower
+from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
+from flashferry.sites.centre.merging import merged, report_of_sites
 from flashferry.sites.centre.plans import run_in
-
-if TYPE_CHECKING:
-    from flashferry.cli.command_line import App
-
-
-def register(app: App) -> None:
-    """Add this module's commands to an app."""
-    app.command("follow")(follow_run)
-    app.command("report")(report_run)
 
 
 def follow_run(
@@ -44,8 +36,6 @@ def follow_run(
     json: JsonOption = False,
 ) -> None:
     """Follow a run of sites until it ends, and drive it; Ctrl-C ends only the following."""
-    from flashferry.cli.sites.staging import follow  # imports nornir
-
     with centre_of(sites, state_dir) as centre:
         found = centre.run_named(run)
         follow(centre, found, events=events, metrics=metrics, stops=False, as_json=json)
@@ -70,8 +60,6 @@ def report_run(
     json: JsonOption = False,
 ) -> None:
     """Report a run of sites from the centre's ledger alone: one that ended or is under way. Asks no site."""
-    from flashferry.sites.centre.merging import merged, report_of_sites  # imports nornir
-
     asked = report_asked(form, output, None, json=json, is_typed=is_typed(ctx, "json"))
     ledger = ledger_of(state_dir)
     leave_with_report(report_of_sites(merged(ledger, run_in(ledger, run))), asked, checks=False)

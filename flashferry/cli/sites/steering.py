@@ -23,20 +23,11 @@ from flashferry.store.control_requests import SteerKind
 from flashferry.store.sites.runs import orders_to_send
 
 if TYPE_CHECKING:
-    from flashferry.cli.command_line import App
     from flashferry.sites.centre.centre import Centre
 
 _PATIENCE_S = 10.0
 """Time to wait for confirmations; `sites follow` keeps sending unconfirmed orders."""
 _POLL_S = 0.25
-
-
-def register(app: App) -> None:
-    """Add this module's commands to an app."""
-    app.command("pause")(pause)
-    app.command("continue")(continue_run)
-    app.command("stop")(stop)
-    app.command("approve")(approve)
 
 
 class SteeringAsked(Struct, frozen=True, kw_only=True):

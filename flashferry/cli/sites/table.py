@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,16 +16,6 @@ from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.centre.overview import overview, run_overview, run_overviews
 from flashferry.sites.centre.plans import run_in
 from flashferry.store.reader import LATEST_RUNS
-
-if TYPE_CHECKING:
-    from flashferry.cli.command_line import App
-
-
-def register(app: App) -> None:
-    """Add this module's commands to an app."""
-    app.command("list")(list_sites)
-    app.command("runs")(list_runs)
-    app.command("show")(show_run)
 
 
 def list_sites(

@@ -64,17 +64,14 @@ class SignalQueue(Generic[T]):
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 """Ctrl-C, stop by a service manager, and a closed terminal."""
 
 _NUMBERS = frozenset(SIGNALS)
 
 _NUDGE = signal.SIGURG
-
 """Signal that wakes the main thread; ignored by default, and not sent by anything else."""
 
 _NUDGES_AFTER_S = (0.05, 0.25, 1.0)
-
 """Several, since on a busy host the main thread may not be waiting yet."""
 
 

@@ -27,11 +27,7 @@ T = TypeVar("T")
 
 
 class WaveApproval:
-    """Asks for approval once per wave, and polls for the answer without blocking.
-
-    Args:
-        say: Prints a line.
-    """
+    """Asks for approval once per wave, and polls for the answer without blocking."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

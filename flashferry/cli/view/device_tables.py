@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from tasks.tcp_config import TunePlan
 
 FEW = 5
-
 """Number of devices up to which everything is shown."""
 
 MOST_ROWS = 60

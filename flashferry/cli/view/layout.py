@@ -45,9 +45,6 @@ class ShownConsole(Console):
     """Console that sanitizes text, ignores markup in it, and raises BrokenPipeError.
 
     Every text is one line, folded if it is too long; line feeds in it are escaped.
-
-    Args:
-        options: Options of rich's console.
     """
 
     def __init__(self, **options: Any) -> None:

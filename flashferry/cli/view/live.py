@@ -126,15 +126,12 @@ def _summary_of(tally: Tally) -> str:
 
 
 OfSites = Callable[[], Mapping[str, str]]
-
 """Returns notes by site; called at each drawing."""
 
 MANY = 20
-
 """Number of devices above which plain lines are summaries."""
 
 _REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
-
 """Redraw interval by least number of devices: drawing time grows with their number."""
 
 

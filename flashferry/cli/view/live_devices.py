@@ -15,7 +15,6 @@ from flashferry.monitor.progress import Device
 from tasks.verify import VERIFY
 
 Span = tuple[str, str]
-
 """Text and its style, or an empty style."""
 
 Line = list[Span]
@@ -124,7 +123,6 @@ def left(seconds: float | None) -> str:
 
 
 STALLED_AFTER_S = 10.0
-
 """Time without an acknowledgement after which a copy counts as stalled."""
 
 _SLOW_SHARE = 1 / 3
@@ -148,7 +146,6 @@ class Need(IntEnum):
 
 
 _ACTIONABLE = frozenset({Phase.FAILED, Phase.REFUSED, Phase.INTERRUPTED})
-
 """Final phases that need action."""
 
 LABELS: Mapping[Need, str] = {
@@ -161,7 +158,6 @@ LABELS: Mapping[Need, str] = {
     Need.COPY: "copying",
     Need.OTHER: "at other steps",
 }
-
 """Labels for counts of hidden devices."""
 
 

@@ -33,11 +33,7 @@ FEW = 10
 
 
 class PlanProgress:
-    """Prints the events of planning. Thread-safe.
-
-    Args:
-        devices: Number of devices checked.
-    """
+    """Prints the events of planning. Thread-safe."""
 
     def __init__(self, devices: int) -> None:
         self._devices = devices

@@ -47,7 +47,7 @@ class Mirror:
         allow: Allowed source addresses or networks; empty: any.
         link_mbps: Rate of the site's link in Mbit/s, > 0, or None.
         cap_share: Share of that rate for all copies to the site together, 0 to 1.
-        cap_mbps: Or that cap in Mbit/s, > 0.
+        cap_mbps: Or that cap in Mbit/s, > 0; None: not given.
     """
 
     user: str
@@ -140,15 +140,7 @@ def _password(path: Path, site: str, file: Path) -> str:
 
 
 def _secret(path: Path, where: str) -> bytes:
-    """Read a file that only its owner may read.
-
-    Args:
-        path: The file.
-        where: Where it was named, for errors.
-
-    Raises:
-        ConfigInvalid: It cannot be read, or others can read it.
-    """
+    """Read a file that only its owner may read. Raises `ConfigInvalid`: it cannot be read, or others can read it."""
     try:
         with reading(path) as file:
             status = os.fstat(file.fileno())

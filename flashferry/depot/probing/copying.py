@@ -164,7 +164,7 @@ class Ran(Struct, frozen=True, kw_only=True):
         wall_s: From its start to the end of its last process.
         cpu_s: Processor time of all its processes.
         busy_s: Time that its busiest process ran or waited for a processor; None: unknown.
-        watched_busy_s: The same for the additionally watched processes.
+        watched_busy_s: The same for the additionally watched processes; None: no such process.
         code: Exit code of the first that failed, else 0.
         error: Standard error output.
         output: Output of the last process, if it was kept.

@@ -39,9 +39,9 @@ class Trial(Struct, frozen=True, kw_only=True):
         number: The round, from 1.
         wall_s: Duration, including the login.
         here_cpu_s: Processor time of this end; None: unknown.
-        far_cpu_s: The same of the far end.
+        far_cpu_s: The same of the far end; None: not measured.
         here_busy_s: Time that this end's busiest process ran or waited for a processor; None: unknown.
-        far_busy_s: The same of the far end.
+        far_busy_s: The same of the far end; None: not measured.
         error: Why it failed; empty: it did not.
     """
 
@@ -105,10 +105,10 @@ class Row:
         trials: Number of successful trials.
         rate: Bytes per second; None: none succeeded.
         here_cpu: Processor seconds per 10^9 bytes at this end; None: unknown.
-        far_cpu: The same at the far end.
+        far_cpu: The same at the far end; None: not measured.
         link_share: Share of the link's ceiling; None: unknown.
         here_busy: Share of the time that this end's busiest process ran or waited for a processor; None: unknown.
-        far_busy: The same at the far end.
+        far_busy: The same at the far end; None: not measured.
         bound_by: The bottleneck: `link`, `cpu here`, `cpu far`, `window`, `disk` or `other`.
         error: Why trials failed.
     """

@@ -159,7 +159,7 @@ class Commands(Struct, frozen=True, kw_only=True):
 
 
 class Ends(Struct, frozen=True, kw_only=True):
-    """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP, or None."""
+    """The paths of a copy at both ends, its direction, and a port at the far end for bare TCP (None: no such copy)."""
 
     here: str
     far: str
@@ -319,12 +319,6 @@ def _split(names: str) -> tuple[str, ...]:
 
 def common(ours: Sequence[str], our_macs: Sequence[str], theirs: Proposal, *, at: str) -> Offers:
     """Return the algorithms of both ends.
-
-    Args:
-        ours: Our ciphers.
-        our_macs: Our MACs.
-        theirs: The source's proposal.
-        at: The source, for errors.
 
     Raises:
         ConfigInvalid: They have no cipher in common.

@@ -48,7 +48,7 @@ class WebSource:
     Attributes:
         url: Its address, without a login.
         user: User name; empty: none.
-        ca: File of the trusted issuers, instead of the system's.
+        ca: File of the trusted issuers, instead of the system's; None: the system's.
     """
 
     url: str
@@ -183,11 +183,7 @@ class WebSource:
 
 
 def _poured(answer: http.client.HTTPResponse, out: BinaryIO, target: Path) -> int:
-    """Write what arrives, and return how many bytes.
-
-    Raises:
-        ConfigInvalid: Writing fails.
-    """
+    """Write what arrives, and return how many bytes. Raises `ConfigInvalid`: writing fails."""
     count = 0
     while piece := answer.read1(PIECE_BYTES):
         try:

@@ -296,11 +296,7 @@ class Source:
 
 
 def _split(url: str) -> SplitResult:
-    """Return the parts of a source's URL.
-
-    Raises:
-        ConfigInvalid: It is malformed.
-    """
+    """Return the parts of a source's URL. Raises `ConfigInvalid`: it is malformed."""
     try:
         parts = urlsplit(url)
         port = parts.port

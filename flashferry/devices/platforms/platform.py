@@ -289,7 +289,7 @@ class CopyQuestion(Question):
 
     Attributes:
         ends_copy: Whether the answer ends the copy.
-        offers: Kind of value that the device offers, in the pattern's first group.
+        offers: Kind of value that the device offers, in the pattern's first group; None: it offers none.
         finds_file: Whether the device asks because the file exists.
         wants_password: Whether it asks for the password at the server; the answer is then the ticket's.
     """

@@ -253,7 +253,6 @@ def _fixed(vty: Vty, _: Arguments, *, text: str) -> str:
 
 
 _OPEN = re.compile(r'puts (?:-nonewline )?\[\s*open "?([^"\s]+)"? (\w\+?)\s*\] (?:\{(.*)\}|"(.*)")', re.DOTALL)
-
 _MOST_CHARS = 1_000_000
 
 
@@ -353,7 +352,6 @@ async def tclsh_file(vty: Vty, arguments: Arguments) -> None:
 
 
 _STACK = "Reload command is being issued on Active unit, this will reload the whole stack\n"
-
 _WITH_STANDBY = "This will reload the active unit and force a switch of activity "
 
 

@@ -170,9 +170,7 @@ class _Collector:
 
 
 _CLAIM_CHUNK_BYTES = 1 << 20
-
 _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
-
 _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
 
 

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
-
 _COLUMNS = 80
 
 RUNNING = "system:running-config"
-
 STARTUP = "nvram:startup-config"
 
 
@@ -274,7 +272,6 @@ async def rename(vty: Vty, arguments: Arguments) -> None:
 
 
 _MARK = b"\nstand-in image, SHA-1 of the above: "
-
 _TRAILER_BYTES = len(_MARK) + 40
 
 
@@ -308,9 +305,7 @@ def signed_xe(shown: str, digests: tuple[str, ...]) -> str:
 
 
 _DOT_BYTES = 65536
-
 _PLAIN_DOT_BYTES = 4096
-
 _CHUNK_BYTES = 16 * _DOT_BYTES
 
 

@@ -297,7 +297,6 @@ def _neighbor(number: int, name: str) -> str:
 
 
 _CAPTURED_RATE = 4000
-
 _PATIENCE_S = 2.0
 
 

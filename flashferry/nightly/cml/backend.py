@@ -1,13 +1,25 @@
-"""Run the labs of nights on Cisco Modeling Labs."""
+"""Run the labs of nights on Cisco Modeling Labs.
+
+Facts
+-----
+* Cisco's client asks for `/api/v0//api/v0/pcap/<id>`, which no controller has (measured), so its methods are not used.
+* Up to CML 2.9 a capture is kept under a key, `GET links/{id}/capture/key`; from 2.10 on under the link's ID. The other
+  one is tried if the first is missing.
+* `capture/start` needs `maxpackets` (1 to 1,000,000) or `maxtime` (1 to 86,400 s).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
-from flashferry.core.redaction import masked
+from flashferry.core.json_access import Node
+from flashferry.core.redaction import masked, sanitize
 from flashferry.nightly.backend import (
+    Clock,
+    Deadline,
     DiskFile,
     LabNode,
     Leftover,
@@ -19,9 +31,10 @@ from flashferry.nightly.backend import (
     Topology,
     UploadedImage,
 )
-from flashferry.nightly.cml import captures, images
+from flashferry.nightly.cml import images
 from flashferry.nightly.cml.access import ControllerAccess
-from flashferry.nightly.cml.controller import CONNECT_S, Controller, connect
+from flashferry.nightly.cml.controller import CONNECT_S, Call, Controller, below, connect
+from flashferry.nightly.cml.images import TopologyNeeds, topology_needs
 from flashferry.nightly.cml.labs import (
     ARTEFACTS,
     CONDITION,
@@ -43,11 +56,239 @@ from flashferry.nightly.cml.labs import (
     take_down,
 )
 from flashferry.nightly.cml.labs import link_id as id_of_link
-from flashferry.nightly.cml.preflight import preflight
-from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.lab_notes import nobodys
-from flashferry.nightly.night import NightFault
+from flashferry.nightly.night import Fault, NightFault, NoCapacity
 from flashferry.nightly.topology.definitions import without_secrets
+
+_CAPTURE_STEP = "artefacts"
+
+MOST_PACKETS = 1_000_000
+_ABSENT = (400, 404)
+_DOWNLOAD_S = 300.0
+
+
+def start_capture(
+    controller: Controller, lab_id: str, link_id: str, *, most_packets: int = 100_000, most_s: int = 900
+) -> None:
+    """Start to capture a link's packets.
+
+    Args:
+        controller: The controller.
+        lab_id: The lab.
+        link_id: The link.
+        most_packets: Packets after which it ends, 1 to 1,000,000.
+        most_s: Seconds after which it ends, 1 to 86,400.
+
+    Raises:
+        NightFault: The controller refuses.
+    """
+    body = {"encap": "ethernet", "maxpackets": min(most_packets, MOST_PACKETS), "maxtime": most_s}
+    path = below("labs", lab_id, "links", link_id, "capture", "start")
+    what = "start a packet capture"
+    call = Call(
+        method="PUT", path=path, what=what, step=_CAPTURE_STEP, expects="nothing", json=body, is_repeatable=False
+    )
+    controller.ask(call, done=partial(_is_capturing, controller, lab_id, link_id))
+
+
+def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
+    """Stop a capture and return its pcap file.
+
+    Raises:
+        NightFault: The controller has none.
+    """
+    path = below("labs", lab_id, "links", link_id, "capture", "stop")
+    call = Call(
+        method="PUT", path=path, what="end a packet capture", step=_CAPTURE_STEP, expects="nothing", allows=_ABSENT
+    )
+    key = _key(controller, lab_id, link_id)
+    controller.ask(call)
+    for name in dict.fromkeys((key, link_id)):
+        path, what = below("pcap", name), "download a packet capture"
+        answer = controller.get(path, what, step=_CAPTURE_STEP, expects="bytes", allows=(404,), timeout_s=_DOWNLOAD_S)
+        if not answer.is_gone:
+            return bytes(answer.value)
+    raise NightFault(
+        f"the packet capture of link {sanitize(link_id)} is not to be found",
+        fault=Fault.LAB,
+        step=_CAPTURE_STEP,
+        hint="'flashferry nightly record' shows where this controller keeps it",
+    )
+
+
+def _is_capturing(controller: Controller, lab_id: str, link_id: str) -> bool | None:
+    """Return True if a capture runs or ran; None if not."""
+    path = below("labs", lab_id, "links", link_id, "capture", "status")
+    answer = controller.get(path, "read a capture's state", step=_CAPTURE_STEP, allows=_ABSENT)
+    return True if Node(answer.value).at("config") else None
+
+
+def _key(controller: Controller, lab_id: str, link_id: str) -> str:
+    """Return the key under which a link's capture is kept."""
+    if controller.version.has_capture_keys:
+        path = below("labs", lab_id, "links", link_id, "capture", "key")
+        found = controller.get(path, "read a capture's key", step=_CAPTURE_STEP, allows=_ABSENT).value
+        if isinstance(found, str) and found:
+            return found
+    return link_id
+
+
+_PREFLIGHT = "preflight"
+
+_NOT_OURS = (403, 404)
+"""Answers to what the user cannot read, or what some versions lack."""
+_MIB = 1 << 20
+_MOST_NAMED = 8
+
+
+def preflight(controller: Controller, topology: Topology) -> Preflight:
+    """Check whether a lab can run; changes nothing.
+
+    Raises:
+        ConfigInvalid: The text is no topology.
+        NoCapacity: Other labs fill the controller.
+        NightFault: `LAB`: it cannot run, with the first reason found.
+    """
+    needs = topology_needs(topology.text)
+    notes = list(controller.notes)
+    _ready(controller)
+    notes += _licensed(controller)
+    _definitions(controller, needs)
+    connector_notes = _connectors(controller, needs)
+    nodes_free = _enough_nodes(controller, needs)
+    if nodes_free is None:
+        notes.append("how many nodes the licence allows is not shown to this user")
+    memory = _enough_memory(controller, needs)
+    return Preflight(
+        controller=controller.access.url,
+        version=controller.version.text,
+        notes=(*notes, *connector_notes),
+        nodes_free=nodes_free,
+        memory_free_bytes=memory,
+    )
+
+
+def _ready(controller: Controller) -> None:
+    found = _get(controller, "system_information", "read what it says of itself")
+    if found.flag("ready") is not True:
+        raise _refused(
+            "the controller is not ready: no compute of it can start nodes",
+            "Wait until it has started; its page 'System health' shows what is missing",
+        )
+
+
+def _licensed(controller: Controller) -> tuple[str, ...]:
+    health = _get(controller, "system_health", "read its health", allows=_NOT_OURS)
+    if health.flag("is_licensed") is False:
+        raise _refused("the controller has no licence", "Register it: its page 'Licensing'")
+    found = health.flag("valid") is False, health.flag("is_licensed") is None
+    words = ("the controller's own health check is not content", "whether it is licensed is not shown to this user")
+    return tuple(word for word, is_so in zip(words, found, strict=True) if is_so)
+
+
+def _definitions(controller: Controller, needs: TopologyNeeds) -> None:
+    definitions = _get(controller, "node_definitions", "read its node definitions").list()
+    known = {one.text("id") or "" for one in definitions} - {""}
+    for name in needs.node_definitions:
+        if name not in known:
+            raise _refused(
+                f"expected the node definition {sanitize(name)!r}, found {_named(known)}",
+                "Name one of these in nightly.yaml, or add the definition to the controller",
+            )
+    if not needs.image_definitions:
+        return
+    images = _get(controller, "image_definitions", "read its image definitions").list()
+    for definition, image in needs.image_definitions:
+        fitting = {one.text("id") or "" for one in images if one.text("node_definition_id") == definition}
+        if image not in fitting:
+            raise _refused(
+                f"expected the image definition {sanitize(image)!r} for {sanitize(definition)}, "
+                f"found {_named(fitting)}",
+                "Name one of these in nightly.yaml, or add the image to the controller",
+            )
+
+
+def _connectors(controller: Controller, needs: TopologyNeeds) -> tuple[str, ...]:
+    answer = _get(controller, "system/external_connectors", "read its external connectors", allows=_NOT_OURS)
+    found = answer.list()
+    if not found or not needs.connectors:
+        return ()
+    known = {name for one in found for name in (one.text("label"), one.text("device_name")) if name}
+    for name in needs.connectors:
+        if name not in known:
+            raise _refused(
+                f"expected the external connector {sanitize(name)!r}, found {_named(known)}",
+                "Name one of these in nightly.yaml: nodes are reached through it",
+            )
+    used = [one for one in found if {one.text("label"), one.text("device_name")} & set(needs.connectors)]
+    unseen = [one.text("label") or "" for one in used if one.flag("snooped") is False]
+    return tuple(f"{sanitize(name)}: addresses are not snooped, so none are found behind it" for name in unseen)
+
+
+def _enough_nodes(controller: Controller, needs: TopologyNeeds) -> int | None:
+    """Return how many more nodes can start; None: unknown."""
+    free = _nodes_free(controller)
+    if free is not None and free < needs.counted_nodes:
+        raise NoCapacity(
+            f"expected room for {needs.counted_nodes} nodes, found {free} of the licence's left",
+            step=_PREFLIGHT,
+            hint="Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
+        )
+    return free
+
+
+def _enough_memory(controller: Controller, needs: TopologyNeeds) -> int | None:
+    """Return the free memory in bytes; None: unknown."""
+    free, needed = _memory_free(controller), _memory_needed(controller, needs)
+    if free is not None and needed is not None and free < needed:
+        raise NoCapacity(
+            f"expected {needed // _MIB:,} MiB of free memory, found {free // _MIB:,} MiB",
+            step=_PREFLIGHT,
+            hint="Stop other labs, or give the night fewer nodes",
+        )
+    return free
+
+
+def _nodes_free(controller: Controller) -> int | None:
+    found = _get(controller, "diagnostics/licensing", "read how many nodes it may start", allows=_NOT_OURS)
+    pairs = (("quota", "started"), ("user_quota", "user_started"))
+    counts = [(found.whole(quota), found.whole(started)) for quota, started in pairs]
+    free = [quota - started for quota, started in counts if quota is not None and started is not None]
+    return max(0, min(free)) if free else None
+
+
+def _memory_free(controller: Controller) -> int | None:
+    stats = _get(controller, "system_stats", "read its load", allows=_NOT_OURS)
+    whole = stats.whole("all", "memory", "free")
+    if whole is not None:
+        return whole
+    each = [one.whole("stats", "memory", "free") for _, one in stats.at("computes").items()]
+    found = [one for one in each if one is not None]
+    return sum(found) if found else None
+
+
+def _memory_needed(controller: Controller, needs: TopologyNeeds) -> int | None:
+    """Return the memory of all nodes in bytes; None: unknown."""
+    found = _get(controller, "node_definitions", "read its node definitions").list()
+    ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
+    each = [(ram.get(name), count) for name, count in needs.node_definitions.items()]
+    sized = [(mib, count) for mib, count in each if mib is not None]
+    return int(sum(mib * count for mib, count in sized)) * _MIB if sized else None
+
+
+def _get(controller: Controller, path: str, what: str, *, allows: tuple[int, ...] = ()) -> Node:
+    return Node(controller.get(path, what, step=_PREFLIGHT, allows=allows).value)
+
+
+def _named(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return (", ".join(map(sanitize, known[:_MOST_NAMED])) + more) if known else "none"
+
+
+def _refused(message: str, hint: str) -> NightFault:
+    return NightFault(message, fault=Fault.LAB, step=_PREFLIGHT, hint=hint)
+
 
 _UNDONE_S = 120.0
 """Time limit for removing a lab that was imported but did not start."""
@@ -160,15 +401,15 @@ class CmlBackend:
 
     def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
         """Start to capture a link's packets, at most 15 minutes and 100,000 packets."""
-        controller = self.controller(captures.STEP)
-        link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
-        captures.start_capture(controller, lab.lab_id, link_id)
+        controller = self.controller(_CAPTURE_STEP)
+        link_id = id_of_link(self._known(controller, lab), link, step=_CAPTURE_STEP)
+        start_capture(controller, lab.lab_id, link_id)
 
     def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
         """Stop a capture and return its pcap file."""
-        controller = self.controller(captures.STEP)
-        link_id = id_of_link(self._known(controller, lab), link, step=captures.STEP)
-        return captures.stop_capture(controller, lab.lab_id, link_id)
+        controller = self.controller(_CAPTURE_STEP)
+        link_id = id_of_link(self._known(controller, lab), link, step=_CAPTURE_STEP)
+        return stop_capture(controller, lab.lab_id, link_id)
 
     def has_image(self, image: UploadedImage) -> bool:
         """Return whether an image definition exists."""

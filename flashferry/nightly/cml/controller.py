@@ -7,15 +7,32 @@ renews an expired login.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any, Literal, TypedDict, Unpack
+import json
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 from urllib.parse import quote
 
+import httpx
 from msgspec import Struct
+from virl2_client import ClientLibrary
+from virl2_client.exceptions import InitializationError, VirlException
+from virl2_client.utils import Version
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
+from flashferry.core.json_access import Node
+from flashferry.core.redaction import keep_secret, masked, sanitize
+from flashferry.core.values import as_dict
+from flashferry.nightly.backend import Clock, Deadline
 from flashferry.nightly.cml.access import (
     NOT_PROVEN,
     CmlVersion,
@@ -24,16 +41,338 @@ from flashferry.nightly.cml.access import (
     version_note,
     why_refused,
 )
-from flashferry.nightly.cml.trace import Trace
-from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.night import Fault, NightFault
 
+if TYPE_CHECKING:
+    import httpx
+
+MOST_EXCHANGES = 20_000
+"""Newest requests kept; a night of 90 minutes that polls every five seconds has about 4,000."""
+
+_STARTED = "flashferry.started_s"
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """A request and its answer.
+
+    Attributes:
+        at: Time of the answer, UTC.
+        path: With its query.
+        status: Status code; None: no answer.
+        seconds: From the request to the end of the answer.
+        sent_bytes: Size of the request's body; None: unknown in advance.
+        received_bytes: Size of the answer's body.
+        failure: Name of the error if there was no answer; else empty.
+    """
+
+    at: str
+    method: str
+    path: str
+    status: int | None
+    seconds: float
+    sent_bytes: int | None = None
+    received_bytes: int = 0
+    failure: str = ""
+
+
+class Trace:
+    """All requests to a controller. Thread-safe."""
+
+    def __init__(self, most: int = MOST_EXCHANGES) -> None:
+        self._lock = threading.Lock()
+        self._exchanges: deque[Exchange] = deque(maxlen=most)
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """The requests so far, failed ones included."""
+        with self._lock:
+            return tuple(self._exchanges)
+
+    def on_request(self, request: httpx.Request) -> None:
+        """Note the start of a request: a hook of the HTTP library."""
+        request.extensions[_STARTED] = time.monotonic()
+
+    def on_response(self, response: httpx.Response) -> None:
+        """Record an answer: a hook of the HTTP library."""
+        response.read()
+        self._keep(response.request, status=response.status_code, received_bytes=len(response.content))
+
+    def on_failure(self, request: httpx.Request, failure: str) -> None:
+        """Record a request without answer."""
+        self._keep(request, failure=failure)
+
+    def text(self) -> str:
+        """Return one JSON object per line, secrets masked."""
+        return "".join(masked(json.dumps(as_dict(one))) + "\n" for one in self.exchanges)
+
+    def _keep(
+        self, request: httpx.Request, *, status: int | None = None, received_bytes: int = 0, failure: str = ""
+    ) -> None:
+        started_s = request.extensions.get(_STARTED, time.monotonic())
+        sent = request.headers.get("Content-Length")
+        one = Exchange(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            method=request.method,
+            path=request.url.raw_path.decode("ascii", "replace"),
+            status=status,
+            seconds=round(time.monotonic() - started_s, 4),
+            sent_bytes=int(sent) if sent is not None and sent.isdecimal() else None,
+            received_bytes=received_bytes,
+            failure=failure,
+        )
+        with self._lock:
+            self._exchanges.append(one)
+
+
+EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.InvalidURL)
+"""Errors that requests raise."""
+
+_TOO_MANY, _SERVERS_OWN = 429, 500
+_LONGEST = 300
+_HINT = "Look at the controller; 'flashferry nightly run' again when it answers"
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """Why a request failed.
+
+    Attributes:
+        reason: The end of a sentence: `it answered 502 with a page`.
+        status: Status code; None: no answer.
+        is_passing: Whether the same request may succeed later.
+    """
+
+    reason: str
+    hint: str
+    status: int | None = None
+    is_passing: bool = False
+
+
+class NotJson(Exception):
+    """An answer is no JSON; the message is its start."""
+
+
+RAISED: tuple[type[Exception], ...] = (*EXPECTED, NotJson)
+"""`EXPECTED`, and answers that are no JSON."""
+
+
+def trouble_of(error: Exception, *, is_proxy_used: bool = False) -> Trouble:
+    """Explain one of `RAISED`; `is_proxy_used`: whether the environment's proxies apply."""
+    if isinstance(error, InitializationError):
+        return _login_trouble(error, is_proxy_used=is_proxy_used)
+    if isinstance(error, httpx.HTTPStatusError):
+        return status_trouble(error.response)
+    if isinstance(error, NotJson):
+        return _page(200, str(error))
+    if isinstance(error, httpx.HTTPError):
+        return _transport_trouble(error, is_proxy_used=is_proxy_used)
+    return Trouble(reason=f"Cisco's client gave up: {brief(str(error)) or type(error).__name__}", hint=_HINT)
+
+
+def status_trouble(response: httpx.Response) -> Trouble:
+    """Explain an answer with a status code from 400 on."""
+    status = response.status_code
+    said = description(response.text)
+    if status == _TOO_MANY or status >= _SERVERS_OWN:
+        return _page(status, response.text) if said is None else _passing(f"it answered {status}: {said}", status)
+    if status == 401:
+        reason, hint = "its login is not valid any more", "Check whether the user still exists, and its password"
+    elif status == 403:
+        reason, hint = "its user may not", "Give the user the right, or name another one in nightly.yaml"
+    else:
+        reason, hint = f"it answered {status}", _HINT
+    return Trouble(reason=f"{reason}: {said}" if said else reason, hint=hint, status=status)
+
+
+def description(text: str) -> str | None:
+    """Return a controller's description of an error in one line; None if there is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    said = found.get("description") if isinstance(found, dict) else found
+    return brief(said if isinstance(said, str) else json.dumps(said)) if said else None
+
+
+def brief(text: str) -> str:
+    """Return the start of a foreign text in one line, without secrets and final full stop."""
+    line = " ".join(sanitize(" ".join(text.split())).split())
+    return (line if len(line) <= _LONGEST else line[:_LONGEST] + " ...").rstrip(".")
+
+
+def _passing(reason: str, status: int | None = None) -> Trouble:
+    return Trouble(reason=reason, hint=_HINT, status=status, is_passing=True)
+
+
+def _page(status: int, text: str) -> Trouble:
+    kind = "a page" if text.lstrip()[:1] == "<" else "something that is no JSON"
+    return _passing(f"it answered {status} with {kind}", status)
+
+
+def _login_trouble(error: InitializationError, *, is_proxy_used: bool) -> Trouble:
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, httpx.HTTPError):
+        return trouble_of(cause, is_proxy_used=is_proxy_used)
+    if "authenticate" in str(error):
+        return Trouble(
+            reason="it refused the login",
+            hint="Check the user and the password of nightly.yaml's controller",
+            status=403,
+        )
+    return Trouble(reason=f"Cisco's client refused it: {brief(str(error))}", hint=_HINT)
+
+
+def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Trouble:
+    causes = tuple(_causes(error))
+    if proof := next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None):
+        return Trouble(
+            reason=f"its certificate is not proven: {brief(proof.verify_message)}",
+            hint="Give the file of its certificate, or of who signed it, as 'ca_file' in nightly.yaml, and call the "
+            "controller by a name that is in it",
+        )
+    if any(isinstance(one, ssl.SSLError) for one in causes):
+        return Trouble(reason="it does not speak TLS there", hint="Check address and port of nightly.yaml's controller")
+    if isinstance(error, httpx.ProxyError) or (is_proxy_used and isinstance(error, httpx.ConnectError)):
+        hint = "Name the controller in NO_PROXY, or have the proxy let it through"
+        return Trouble(reason=f"the proxy did not let us through: {brief(str(error))}", hint=hint)
+    if any(isinstance(one, socket.gaierror) and one.errno != socket.EAI_AGAIN for one in causes):
+        return Trouble(reason="its name is not known", hint="Check the address of nightly.yaml's controller")
+    if isinstance(error, httpx.TimeoutException):
+        when = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
+        return _passing(f"it did not {when} in time")
+    if isinstance(error, httpx.TooManyRedirects | httpx.UnsupportedProtocol | httpx.DecodingError):
+        hint = "Check the address of nightly.yaml's controller"
+        return Trouble(reason=f"it answers as no controller does: {type(error).__name__}", hint=hint)
+    said = brief(str(error)) or type(error).__name__
+    if isinstance(error, httpx.ConnectError):
+        hint = f"Check the address of nightly.yaml's controller and the way to it from here. {_HINT}"
+        return Trouble(reason=f"it cannot be reached: {said}", hint=hint, is_passing=True)
+    return _passing(f"it broke off: {said}")
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+# What it warns of (a port that is not 443, a login renewed) would end on the terminal without a log.
+logging.getLogger("virl2_client").addHandler(logging.NullHandler())
+
+_CONNECT_S = 10.0
+_ENVIRONMENT = threading.Lock()
+_AUTHENTICATE = "/api/v0/authenticate"
+
+
+class Watcher(Protocol):
+    """Receive every request and every answer."""
+
+    def on_request(self, request: httpx.Request) -> None:
+        """Receive a request before it is sent."""
+
+    def on_response(self, response: httpx.Response) -> None:
+        """Receive an answer."""
+
+
+class VersionUnusable(Exception):
+    """The controller's version cannot be parsed."""
+
+
+class NightClient(ClientLibrary):
+    """A logged-in client whose session is observed from the first request on.
+
+    Args:
+        access: The controller and its login.
+        watchers: Receive every request and answer.
+        accept: Called with the version before the login is sent; raises to refuse it.
+
+    Raises:
+        ConfigInvalid: The certificate file is invalid.
+        VersionUnusable: The controller reports no version.
+        VirlException: An error of Cisco's client.
+        httpx.HTTPError: The controller cannot be reached.
+    """
+
+    def __init__(self, access: ControllerAccess, *, watchers: Iterable[Watcher], accept: Any) -> None:
+        self._watchers = tuple(watchers)
+        self._accept = accept
+        timeout = httpx.Timeout(access.timeout_s, connect=min(_CONNECT_S, access.timeout_s))
+        trust = access.trust()
+        try:
+            with _proxies(access):
+                super().__init__(
+                    access.url,
+                    access.username,
+                    access.password,
+                    jwtoken="",
+                    ssl_verify=trust,
+                    raise_for_auth_failure=True,
+                    timeout=timeout,
+                    client_type="flashferry",
+                )
+        except BaseException:
+            if (session := getattr(self, "_session", None)) is not None:
+                session.close()
+            raise
+
+    @property
+    def session(self) -> httpx.Client:
+        """The HTTP session; its paths are relative to `/api/v0/`."""
+        session: httpx.Client = self._session
+        return session
+
+    def check_controller_version(self) -> Version:
+        """Add the watchers to the session, then request and check the version.
+
+        Raises:
+            VersionUnusable: It cannot be parsed.
+        """
+        hooks = self.session.event_hooks
+        hooks["request"] += [one.on_request for one in self._watchers]
+        # Answers are recorded with their tokens masked already.
+        hooks["response"] += [_keep_token, *(one.on_response for one in self._watchers)]
+        self.session.event_hooks = hooks
+        text = Node(self.system_info()).text("version") or ""
+        self._accept(text)
+        try:
+            return Version(text)
+        except (TypeError, ValueError):
+            raise VersionUnusable(text) from None
+
+
+def _keep_token(response: httpx.Response) -> None:
+    """Have a session token masked from the moment it arrives."""
+    if response.request.url.path == _AUTHENTICATE and response.is_success:
+        response.read()
+        keep_secret(response.text.strip().strip('"'), is_random=True)
+
+
+@contextmanager
+def _proxies(access: ControllerAccess) -> Iterator[None]:
+    """Disable the environment's proxies for the controller while its session is made, unless they are used."""
+    if access.is_proxy_used:
+        yield
+        return
+    with _ENVIRONMENT:
+        # Where both spellings are set, the lower one counts.
+        before = os.environ.get("no_proxy")
+        others = before if before is not None else os.environ.get("NO_PROXY", "")
+        os.environ["no_proxy"] = ",".join(filter(None, (others, access.host)))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["no_proxy"]
+            else:
+                os.environ["no_proxy"] = before
+
+
 _MISSING: ModuleNotFoundError | None = None
+
 try:
     import httpx
 
-    from flashferry.nightly.cml.client import NightClient, VersionUnusable, Watcher
-    from flashferry.nightly.cml.troubles import EXPECTED, RAISED, NotJson, Trouble, brief, trouble_of
 except ModuleNotFoundError as error:
     # Without the extra `cml` all else can be imported; `connect` reports it.
     if error.name is None or error.name.partition(".")[0] not in {"virl2_client", "httpx"}:
@@ -58,9 +397,9 @@ class Call(Struct, frozen=True, kw_only=True):
         what: Its purpose, after "could not": `read the lab's state`.
         step: The step of the night.
         expects: How the answer is read.
-        params: The query.
+        params: The query; None: no query.
         json: The body, as JSON.
-        content: The body as text without a content type, for imports.
+        content: The body as text without a content type, for imports; None: no such body.
         files: Parts of a multipart form.
         allows: Status codes from 400 on that are answers.
         is_repeatable: Whether repeating it has the same result.

@@ -25,7 +25,7 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
 from flashferry.core.value_description import control_character, described, unknown_key
-from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
+from flashferry.nightly.backend import Deadline, LabNode, LinkCondition, NodeState
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import Controller, connect
 from flashferry.nightly.cml.labs import (
@@ -38,12 +38,11 @@ from flashferry.nightly.cml.labs import (
     lab_state,
     nodes_now,
 )
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.description.logins import controller_access
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.inventory_files import one_word
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
-from flashferry.nightly.topology.own import links_to_connector, patty_port
+from flashferry.nightly.topology.made import links_to_connector, patty_port
 from inventory.host_view import set_fault
 
 STEP = "inventory"

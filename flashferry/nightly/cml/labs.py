@@ -21,10 +21,18 @@ from msgspec import Struct
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
 from flashferry.core.values import replace
-from flashferry.nightly.backend import LabNode, Leftover, LinkCondition, NodeState, PlannedLink, RunningLab, Topology
+from flashferry.nightly.backend import (
+    Deadline,
+    LabNode,
+    Leftover,
+    LinkCondition,
+    NodeState,
+    PlannedLink,
+    RunningLab,
+    Topology,
+)
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
 from flashferry.nightly.cml.images import with_notes
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import PREFIX
 from flashferry.nightly.night import Fault, NightFault
 from flashferry.nightly.topology.definitions import conditioning

@@ -22,12 +22,11 @@ from msgspec import field as struct_field
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import json_text, redact_json, sanitize
-from flashferry.nightly.backend import RunningLab
+from flashferry.nightly.backend import Clock, Deadline, RunningLab
 from flashferry.nightly.cml.access import CmlVersion, ControllerAccess
 from flashferry.nightly.cml.controller import Call, Controller, Expected, below, connect
 from flashferry.nightly.cml.images import LONGEST_TITLE, with_notes
 from flashferry.nightly.cml.labs import node_states, take_down
-from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.lab_notes import LabNotes, new_title
 from flashferry.nightly.night import NightFault
 

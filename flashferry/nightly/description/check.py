@@ -13,7 +13,7 @@ from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import LoginFrom, NightDescription
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import NodeLogin
 from flashferry.nightly.topology.made import made_topology
 
 TEMPLATE = "template.yaml"

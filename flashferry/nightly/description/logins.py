@@ -16,7 +16,7 @@ from flashferry.core.redaction import keep_secret
 from flashferry.devices.credentials import CommandSource, Credentials, Environment, KeyringSource, Source
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import NodeLogin
 from inventory.value_readers import check_login
 
 CML_PREFIX = "FLASHFERRY_CML_"

@@ -5,7 +5,9 @@ The documentation and the template are compared with the tables of keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 from pathlib import Path
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError
 from typing import Any
@@ -13,22 +15,523 @@ from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import described
-from flashferry.model.file_keys import Key, Place, choice, flag, present_file, read_section, text, word
-from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
+from flashferry.model.file_keys import (
+    Key,
+    Place,
+    check_distinct,
+    choice,
+    choices,
+    file_path,
+    flag,
+    list_of,
+    number,
+    present_file,
+    read_section,
+    text,
+    whole,
+    word,
+)
+from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.values import (
     FORM,
+    MOST_BANDWIDTH_KBPS,
+    MOST_LATENCY_MS,
+    SCHEMAS,
+    ArtefactRules,
     Controller,
     LoginFrom,
     LoginSource,
     NightDescription,
+    NodeGroup,
     Reach,
+    ReachBy,
+    Site,
+    TopologyPlan,
     check_together,
 )
-from flashferry.nightly.description.work_keys import WORK_SECTIONS, artefacts, inventory_data, limits, night, thresholds
-from flashferry.nightly.settings import NightLimits
+from flashferry.nightly.night import PRODUCT_STEPS, NightLimits, NightWork
+from flashferry.nightly.thresholds import judges
+from flashferry.nightly.topology.definitions import ROUTERS
+from flashferry.reports.thresholds import THRESHOLDS, Threshold
+from inventory.entry_checks import DATA_KEYS
+from inventory.keys import READERS
+from inventory.transport_policy import AUTO, NAMES
 from inventory.yaml_file import read_mapping
 
-__all__ = ["SECTIONS", "load_description"]
+__all__ = [
+    "SECTIONS",
+    "TOPOLOGY_SECTIONS",
+    "WORK_SECTIONS",
+    "artefacts",
+    "inventory_data",
+    "limits",
+    "load_description",
+    "night",
+    "reach",
+    "thresholds",
+    "topology",
+]
+
+_CONDITION: tuple[Key, ...] = (
+    Key(
+        name="bandwidth_kbps",
+        read=whole(0, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        default=0,
+        values=f"0 to {MOST_BANDWIDTH_KBPS:,}",
+        says="its rate in kbit/s; 0 is without limit",
+    ),
+    Key(
+        name="latency_ms",
+        read=whole(0, MOST_LATENCY_MS, "ms"),
+        default=0,
+        values=f"0 to {MOST_LATENCY_MS:,}",
+        says="its delay in whole milliseconds",
+    ),
+    Key(
+        name="jitter_ms",
+        read=whole(0, MOST_LATENCY_MS, "ms"),
+        default=0,
+        values=f"0 to {MOST_LATENCY_MS:,}",
+        says="how much the delay varies, in whole milliseconds",
+    ),
+    Key(
+        name="loss_percent",
+        read=number(0, 100, "percent"),
+        default=0.0,
+        shown_default="0",
+        values="0 to 100",
+        says="packets lost, in percent; 0.01 is one of 10,000",
+    ),
+)
+
+
+def _condition(place: Place) -> LinkCondition:
+    return LinkCondition(**read_section(place, _CONDITION))
+
+
+def _conditions(place: Place) -> dict[str, LinkCondition]:
+    return {name: _condition(one) for name, one in place.named()}
+
+
+def _node_definition(place: Place) -> str:
+    if isinstance(place.value, str) and place.value in ROUTERS:
+        return str(place.value)
+    raise place.wrong(
+        f"one of {', '.join(ROUTERS)}",
+        "Of others no configuration that lets SSH in is known: give a topology of your own by topology.file",
+        known=tuple(ROUTERS),
+    )
+
+
+def _schema(place: Place) -> str:
+    if place.value in SCHEMAS:
+        return str(place.value)
+    raise place.wrong(f"one of {', '.join(SCHEMAS)}", "Write it in quotes")
+
+
+_NODES: tuple[Key, ...] = (
+    Key(
+        name="node_definition",
+        read=_node_definition,
+        is_required=True,
+        values=", ".join(f"`{one}`" for one in ROUTERS),
+        says="what they are",
+    ),
+    Key(
+        name="image_definition",
+        read=text,
+        shown_default="the node definition's own",
+        values="a word",
+        says="what they boot; the controller must have it",
+    ),
+    Key(name="count", read=whole(1, 64), default=1, values="1 to 64", says="how many"),
+)
+
+
+def _group(place: Place) -> NodeGroup:
+    return NodeGroup(**read_section(place, _NODES))
+
+
+_SITE: tuple[Key, ...] = (
+    Key(name="name", read=word, is_required=True, values="a word", says="the site, and its condition's name"),
+    Key(name="condition", read=_condition, is_required=True, values="a mapping", says="of each router's own link"),
+    Key(name="nodes", read=list_of(_group), is_required=True, values="a list", says="the routers"),
+)
+
+
+def _site(place: Place) -> Site:
+    return Site(**read_section(place, _SITE))
+
+
+def _sites(place: Place) -> tuple[Site, ...]:
+    sites = tuple(_site(one) for one in place.entries())
+    check_distinct(place, [site.name for site in sites], "site")
+    return sites
+
+
+_TOPOLOGY: tuple[Key, ...] = (
+    Key(name="sites", read=_sites, default=(), shown_default="none", values="a list", says="sites to make a lab of"),
+    Key(
+        name="schema",
+        read=_schema,
+        default=SCHEMAS[-1],
+        values=", ".join(f"`'{one}'`" for one in SCHEMAS),
+        says="the topology schema that is written",
+    ),
+    Key(name="file", read=present_file, values="a file", says="a topology of your own, in place of `sites`"),
+    Key(
+        name="routers",
+        read=list_of(text),
+        default=(),
+        shown_default="all whose definition is known",
+        values="a list",
+        says="labels of those of its nodes that the night is about",
+    ),
+    Key(
+        name="conditions",
+        read=_conditions,
+        default={},
+        shown_default="as the file has them",
+        values="by link",
+        says="conditions by the label of a link of that file",
+    ),
+)
+
+
+def topology(place: Place) -> TopologyPlan:
+    """Read the lab: sites, or the user's own file."""
+    found = read_section(place, _TOPOLOGY)
+    if bool(found["sites"]) == (found["file"] is not None):
+        which = "both" if found["sites"] else "neither"
+        raise place.problem(
+            f"expected either 'sites' or 'file', found {which}",
+            "'sites' has a topology made, 'file' takes one of your own",
+        )
+    if found["sites"] and (other := next((key for key in ("routers", "conditions") if found[key]), None)):
+        raise place.below(other).problem(
+            "expected none beside 'sites', found some", "It belongs to 'file'; a site has its 'condition' and 'nodes'"
+        )
+    return TopologyPlan(**found)
+
+
+def _address(place: Place) -> IPv4Interface:
+    given = place.value
+    try:
+        if isinstance(given, str) and "/" in given:
+            return IPv4Interface(given)
+    except (AddressValueError, NetmaskValueError, ValueError):
+        pass
+    raise place.wrong("an IPv4 address with its prefix, such as 192.0.2.51/24", "Write it in quotes")
+
+
+def _pool(place: Place) -> tuple[IPv4Interface, ...] | dict[str, IPv4Interface]:
+    if place.value == "dhcp":
+        return ()
+    if isinstance(place.value, dict):
+        return {name: _address(one) for name, one in place.named()}
+    if not isinstance(place.value, list):
+        raise place.wrong(
+            "'dhcp', a list of addresses, or addresses by router", "All three are shown in docs/nightly.md"
+        )
+    found = tuple(_address(one) for one in place.entries())
+    check_distinct(place, [str(one.ip) for one in found], "address")
+    return found
+
+
+def _gateway(place: Place) -> IPv4Address:
+    try:
+        return IPv4Address(text(place))
+    except AddressValueError:
+        raise place.wrong("an IPv4 address without a prefix", "Such as 192.0.2.1") from None
+
+
+_REACH: tuple[Key, ...] = (
+    Key(
+        name="by",
+        read=choice(tuple(ReachBy)),
+        default=ReachBy.BRIDGE,
+        values="`bridge`, `patty` or `static`",
+        says="how routers are reached; rates count over a bridge only",
+    ),
+    Key(
+        name="connector",
+        read=text,
+        default="System Bridge",
+        values="a label",
+        says="the external connector, as the controller has it",
+    ),
+    Key(
+        name="addresses",
+        read=_pool,
+        default=(),
+        shown_default="`dhcp`",
+        values="`dhcp`, a list, or by router",
+        says="their addresses with prefix: a list is handed out in order, names say each router's (`by: static`)",
+    ),
+    Key(name="gateway", read=_gateway, values="an address", says="their way out, where it is not from DHCP"),
+    Key(
+        name="first_port",
+        read=whole(1024, 65535),
+        default=2001,
+        values="1024 to 65535",
+        says="the controller's port of the first router, with `by: patty`; each further one has the next",
+    ),
+)
+
+
+def reach(place: Place) -> Reach:
+    """Read how routers are reached."""
+    found = read_section(place, _REACH)
+    given, by = found.pop("addresses"), found["by"]
+    _check_form(place.below("addresses"), by, given)
+    is_static = by is ReachBy.STATIC
+    pool: tuple[IPv4Interface, ...] = () if is_static else given
+    addresses: dict[str, IPv4Interface] = given if is_static else {}
+    _check_gateway(place.below("gateway"), found["gateway"], (*pool, *addresses.values()), pool)
+    return Reach(**found, pool=pool, addresses=addresses)
+
+
+def _check_form(place: Place, by: ReachBy, given: object) -> None:
+    """Refuse addresses whose form does not fit `reach.by`."""
+    is_static = by is ReachBy.STATIC
+    if is_static != isinstance(given, dict):
+        what = "addresses by router beside 'by: static'" if is_static else f"no names of routers beside 'by: {by}'"
+        raise place.problem(
+            f"expected {what}, found {'others' if is_static else 'some'}",
+            "'by: static' says where each router is; 'by: bridge' takes 'dhcp' or a list to hand out",
+        )
+    if by is ReachBy.PATTY and given:
+        raise place.problem(
+            "expected 'dhcp' beside 'by: patty', found a list",
+            "Behind the controller's ports routers get theirs from it",
+        )
+
+
+def _check_gateway(
+    place: Place, gateway: IPv4Address | None, given: Sequence[IPv4Interface], pool: Sequence[IPv4Interface]
+) -> None:
+    """Refuse a gateway that is not used, or is outside the routers' network."""
+    if gateway is None:
+        return
+    if not given:
+        raise place.problem(
+            "expected none where routers have theirs by DHCP, found one", "Leave it out, or give addresses"
+        )
+    if outside := next((one for one in pool if gateway not in one.network), None):
+        raise place.problem(
+            f"expected an address of {outside.network}, found {gateway}", "It must be on the routers' own network"
+        )
+
+
+TOPOLOGY_SECTIONS: Mapping[str, tuple[Key, ...]] = {
+    "topology": _TOPOLOGY,
+    "topology.sites[]": _SITE,
+    "topology.sites[].condition": _CONDITION,
+    "topology.sites[].nodes[]": _NODES,
+    "reach": _REACH,
+}
+"""Keys by section; a section's name is its path, with `[]` for lists."""
+
+_MINUTE_S = 60.0
+_LONGEST_MINUTES = 24 * 60
+_OWN_DATA = ("site", "link_rate_bps", "image", "enable_secret", "known_hosts", "host_keys")
+"""Keys that the night sets itself, or that are secret."""
+
+
+def _md5(place: Place) -> str:
+    found = str(place.value).lower()
+    if len(found) == 32 and not set(found) - set("0123456789abcdef"):
+        return found
+    raise place.problem(
+        f"expected an MD5 of 32 hexadecimal digits, found {described(place.value)}", "Put it in quotes, as published"
+    )
+
+
+_NIGHTS_OWN = (
+    *("--inventory", "--host", "--group", "--filter", "--image", "--image-mb", "--md5", "--plan", "--resume"),
+    *("--dry-run", "--reach", "--seconds", "--as-is", "--tuned", "--tune", "--no-tune", "--transport"),
+    *("--state-dir", "--events", "--json", "--help"),
+)
+_NIGHTS_OWN_SHORT = ("-i", "-H", "-g", "-h")
+"""Options that the night sets itself, or that change the command: the last of two counts, and a night with another
+inventory would tune routers in production.
+"""
+
+
+def _options(place: Place) -> tuple[str, ...]:
+    found: tuple[str, ...] = list_of(text)(place)
+    for position, one in enumerate(found):
+        name = one[:2] if one.startswith(_NIGHTS_OWN_SHORT) else one.partition("=")[0]
+        if name in (*_NIGHTS_OWN, *_NIGHTS_OWN_SHORT):
+            raise place.below(position).problem(
+                f"expected options that the night does not give itself, found {name}",
+                "Which routers, which image and where it is written down, the night decides alone",
+            )
+    return found
+
+
+_NIGHT: tuple[Key, ...] = (
+    Key(name="image", read=present_file, is_required=True, values="a file", says="the image that is staged"),
+    Key(name="md5", read=_md5, values="32 digits", says="its published MD5"),
+    Key(
+        name="does",
+        read=choices(PRODUCT_STEPS),
+        default=PRODUCT_STEPS,
+        shown_default="all",
+        values=", ".join(f"`{one}`" for one in PRODUCT_STEPS),
+        says="which of the product's steps are done, in this order",
+    ),
+    Key(name="copies", read=whole(1, 100), default=5, values="1 to 100", says="timed copies of a router, each way"),
+    Key(
+        name="probe_seconds",
+        read=number(2, 60, "seconds"),
+        default=5.0,
+        shown_default="5",
+        values="2 to 60",
+        says="what a timed copy should take; its size follows",
+    ),
+    Key(
+        name="transport",
+        read=choice((*NAMES, AUTO)),
+        shown_default="the product's own choice",
+        values=", ".join(f"`{one}`" for one in (*NAMES, AUTO)),
+        says="by which routers copy",
+    ),
+    Key(
+        name="options",
+        read=_options,
+        default=(),
+        shown_default="none",
+        values="a list",
+        says="further options for the product's verbs that serve, a word each",
+    ),
+    Key(
+        name="needs_kbps",
+        read=whole(1, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        shown_default="what its link carries",
+        values="kbit/s",
+        says="what a router's licence must let through, or its copies are not judged",
+    ),
+    Key(name="capture_node", read=text, values="a router", says="whose tuned copy is captured as packets"),
+)
+
+
+def night(place: Place) -> NightWork:
+    """Read what a night does."""
+    found = read_section(place, _NIGHT)
+    needed_kbps = found.pop("needs_kbps")
+    return NightWork(
+        **found | {"does": tuple(step for step in PRODUCT_STEPS if step in found["does"])},
+        target_bps=None if needed_kbps is None else needed_kbps * 1000,
+    )
+
+
+_EXAMPLES = {"tuned_share_of_link": 0.7, "tuned_share_of_cap": 0.8}
+_THRESHOLDS: tuple[Key, ...] = tuple(
+    Key(
+        name=name,
+        read=number(0, 1 if kind.is_share else math.inf, is_above=True),
+        shown_default="not held",
+        values="above 0, at most 1" if kind.is_share else "above 0",
+        says=f"for example {_EXAMPLES.get(name, 2):g}: {kind.wants(_EXAMPLES.get(name, 2))}",
+    )
+    for name, kind in THRESHOLDS.items()
+    if judges(name)
+)
+
+
+def thresholds(place: Place) -> tuple[Threshold, ...]:
+    """Read the thresholds of a night."""
+    for given in place.mapping():
+        if given in THRESHOLDS and not judges(given):
+            known = ", ".join(key.name for key in _THRESHOLDS)
+            raise place.below(given).problem(
+                f"expected one of {known}, found one that no copy of a night measures",
+                "Leave it out: a run's own report is held against it; 'limits' end what takes too long",
+            )
+    found = read_section(place, _THRESHOLDS)
+    return tuple(Threshold(name=name, limit=limit) for name, limit in found.items() if limit is not None)
+
+
+def _minutes(name: str, says: str) -> Key:
+    default: float = getattr(NightLimits(), name) / _MINUTE_S
+    return Key(
+        name=name.replace("_s", "_minutes"),
+        read=number(0, _LONGEST_MINUTES, "minutes", is_above=True),
+        default=default,
+        shown_default=f"{default:g}",
+        values="minutes",
+        says=says,
+    )
+
+
+_LIMITS: tuple[Key, ...] = (
+    _minutes("whole_s", "the night without its clean-up"),
+    _minutes("import_s", "importing and starting the lab"),
+    _minutes("start_s", "until all nodes have booted"),
+    _minutes("reach_s", "until SSH answers on all routers"),
+    _minutes("condition_s", "setting all links and measuring through them"),
+    _minutes("product_s", "each step of the product: one check, one probe, one stage"),
+    _minutes("clean_s", "the clean-up, on a clock of its own"),
+)
+
+
+def limits(place: Place) -> NightLimits:
+    """Read the time limits."""
+    found = read_section(place, _LIMITS)
+    whole_minutes = found["whole_minutes"]
+    for name, minutes in found.items():
+        if name in {"whole_minutes", "clean_minutes"} or minutes <= whole_minutes:
+            continue
+        if place.below(name).is_given:
+            raise place.below(name).problem(
+                f"expected at most the {whole_minutes:g} min of the whole night (whole_minutes), found {minutes:g}",
+                "A step cannot take longer than the night",
+            )
+        found[name] = whole_minutes
+    return NightLimits(**{name.replace("_minutes", "_s"): minutes * _MINUTE_S for name, minutes in found.items()})
+
+
+_ARTEFACTS: tuple[Key, ...] = (
+    Key(name="folder", read=file_path, is_required=True, values="a folder", says="each night's folder is below it"),
+    Key(name="keep_nights", read=whole(1, 10_000), default=60, values="1 to 10000", says="folders that are kept"),
+)
+
+
+def artefacts(place: Place) -> ArtefactRules:
+    """Read what is kept of nights."""
+    return ArtefactRules(**read_section(place, _ARTEFACTS))
+
+
+def _inventory_value(place: Place) -> object:
+    try:
+        READERS[str(place.keys[-1])](place.value)
+    except ConfigInvalid as error:
+        raise place.problem(error.message, error.hint or "All keys are in docs/inventory.md") from None
+    return place.value
+
+
+_INVENTORY: tuple[Key, ...] = tuple(
+    Key(name=name, read=_inventory_value, values="as there", says=f"`{name}` of [inventory.md](inventory.md)")
+    for name in DATA_KEYS
+    if name not in _OWN_DATA
+)
+
+
+def inventory_data(place: Place) -> dict[str, object]:
+    """Read inventory data, checked as in an inventory."""
+    found = dict(read_section(place, _INVENTORY))
+    return {name: value for name, value in found.items() if value is not None}
+
+
+WORK_SECTIONS: Mapping[str, tuple[Key, ...]] = {
+    "night": _NIGHT,
+    "thresholds": _THRESHOLDS,
+    "limits": _LIMITS,
+    "artefacts": _ARTEFACTS,
+    "inventory": _INVENTORY,
+}
+"""Keys by section."""
 
 
 def load_description(path: Path) -> NightDescription:

@@ -14,8 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.values import field_names
 from flashferry.model.file_keys import Form
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.night import StepName
-from flashferry.nightly.settings import NightLimits, NightSettings, NightWork, NodeLogin
+from flashferry.nightly.night import NightLimits, NightSettings, NightWork, NodeLogin, StepName
 from flashferry.nightly.topology.definitions import ROUTERS
 from flashferry.reports.thresholds import Threshold
 from inventory.yaml_file import line_of
@@ -59,7 +58,7 @@ class ReachBy(StrEnum):
 
 
 class LoginSource(Struct, frozen=True, kw_only=True):
-    """The source of a login; `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`."""
+    """The source of a login. `command` is the program that prints it as JSON, for `LoginFrom.COMMAND`; else None."""
 
     source: LoginFrom
     username: str | None = None
@@ -128,7 +127,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         connector: Label of the external connector in a generated topology.
         pool: Addresses assigned in order, with `ReachBy.BRIDGE`; empty: DHCP.
         addresses: Addresses by router, with `ReachBy.STATIC`.
-        gateway: Default gateway, if addresses are not from DHCP.
+        gateway: Default gateway, if addresses are not from DHCP; None: no gateway is set.
         first_port: Controller port of the first router, with `ReachBy.PATTY`; the next routers have the next ports.
     """
 

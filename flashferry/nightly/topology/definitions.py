@@ -28,7 +28,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import NodeLogin
 
 CONNECTOR = "external_connector"
 SWITCH = "unmanaged_switch"
@@ -111,7 +111,7 @@ class WrittenNode(Struct, frozen=True, kw_only=True):
 
 
 class WrittenLink(Struct, frozen=True, kw_only=True):
-    """A link of a topology file; each end is a node's ID and a slot."""
+    """A link of a topology file; each end is a node's ID and a slot. `condition` None: the link is not slowed."""
 
     label: str
     ends: tuple[tuple[str, int], tuple[str, int]]

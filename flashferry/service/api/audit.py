@@ -8,10 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
-from flashferry.service.api.depends import TheService
-from flashferry.service.audit.reading import ExportForm, audit_filter, exported, facts_of, parsed_head, verify
+from flashferry.service.api.depends import LARGEST, TheService
+from flashferry.service.audit import ExportForm, audit_filter, exported, facts_of, parsed_head, verify
 from flashferry.service.service import Service
-from flashferry.service.texts import LARGEST
 from flashferry.store.service.audit import AuditFilter, ChainedEntry, entries
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])

@@ -22,13 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from flashferry.core.value_description import unknown_key
 from flashferry.core.values import replace
 from flashferry.service.access import PUBLIC, Access
+from flashferry.service.api.depends import LONGEST_PROSE, why_unfit
 from flashferry.service.api.limits import OTHERS, SIGNED_IN, Bodies, FormPieces
 from flashferry.service.errors import BadForm, Forbidden, InvalidRequest, ServiceError, Unauthenticated
 from flashferry.service.people.identity import Identity, RequestAuth, anonymous, auth_of, identify, is_scraper
 from flashferry.service.people.sign_in import DenialLog, network_of
 from flashferry.service.principal import Actor
 from flashferry.service.service import Service
-from flashferry.service.texts import LONGEST_PROSE, why_unfit
 
 FIELD = "csrf"
 """The field of every form that changes something."""

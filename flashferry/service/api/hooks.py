@@ -10,10 +10,9 @@ from http import HTTPStatus
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import Name, Names, TheActor, TheService
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookSpec, hook_json
-from flashferry.service.texts import Name, Names
 from flashferry.store.service import hooks as rows
 
 router = APIRouter(prefix="/api/v1/hooks", tags=["hooks"])

@@ -17,13 +17,12 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from flashferry.core.codec import to_json
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import LARGEST, Name, Number, Prose, TheActor, TheService
 from flashferry.service.images import golden, lifecycle, upload
 from flashferry.service.images.lifecycle import image_details_json, image_json, left_out
 from flashferry.service.images.receive import receive_published, receive_upload
 from flashferry.service.images.upload import NewImage, offset_of
 from flashferry.service.principal import EVERYWHERE
-from flashferry.service.texts import LARGEST, Name, Number, Prose
 from flashferry.store.service.images import StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images
 

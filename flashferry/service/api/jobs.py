@@ -11,18 +11,17 @@ from starlette.responses import FileResponse
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.jobs import JobFolder
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import Name, Names, Prose, TheActor, TheService
 from flashferry.service.errors import Forbidden, NotFound, Removed, invalid_from
+from flashferry.service.jobs.create import ask, once_of
 from flashferry.service.jobs.job_spec import Devices, JobSpec
 from flashferry.service.jobs.results import is_removed
 from flashferry.service.jobs.serializers import JOBS, job_json
 from flashferry.service.jobs.steering import cancel
-from flashferry.service.jobs.submit import ask, once_of
 from flashferry.service.known_names import with_devices
 from flashferry.service.plans.planning import begin
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.run_visibility import job_seen, latest_seen, seen_job, sees_all_of
-from flashferry.service.texts import Name, Names, Prose
 from flashferry.store.service.jobs import Job, JobKind
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])

@@ -1,4 +1,4 @@
-"""Streams API: the live state once a second, and the events of a run from any offset."""
+"""Live state: streams of all runs and of one run's events, and the sites with agents."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
+from flashferry.core.codec import to_json
 from flashferry.service.api.depends import TheActor, TheService, TheZone
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.live.stream import Place, Streams, tail
 from flashferry.service.run_visibility import sites_of
+from flashferry.service.site_centre import centre_seen
 
 router = APIRouter(prefix="/api/v1")
 _MOST_RUNS = 20
@@ -67,3 +69,9 @@ def events(
         raise Conflict(f"run {run_id} writes no events that the service could read", hint=hint)
     stream = tail(reader, run_id, Place.of(last_event_id, offset), sites, stopping=service.stopping)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+
+
+@router.get("/sites", tags=["sites"])
+def sites(service: TheService, actor: TheActor) -> dict[str, object]:
+    """Return sites with their agents, as `flashferry sites list --no-ask --json` does; empty without a centre."""
+    return {"sites": to_json(centre_seen(service, actor).sites)}

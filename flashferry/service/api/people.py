@@ -8,12 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, ThePasswordLogin, TheService
+from flashferry.service.api.depends import MOST_NAMES, Name, Password, Prose, TheActor, ThePasswordLogin, TheService
 from flashferry.service.api.sign_in import GrantBody
 from flashferry.service.people import accounts
 from flashferry.service.people.accounts import NewPerson
 from flashferry.service.service import Service
-from flashferry.service.texts import MOST_NAMES, Name, Password, Prose
 from flashferry.store.service import people as rows
 
 router = APIRouter(prefix="/api/v1/users", tags=["people"])

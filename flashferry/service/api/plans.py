@@ -9,18 +9,17 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from flashferry.core.codec import to_json
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import Name, Names, Number, Prose, TheActor, TheService
 from flashferry.service.api.jobs import IdempotencyKey, accepted
 from flashferry.service.chosen import WITH_THE_PLAN, chosen_in, with_settings
 from flashferry.service.errors import NotFound
-from flashferry.service.jobs.submit import once_of
+from flashferry.service.jobs.create import once_of
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in, start_obstacle
 from flashferry.service.plans.planning import PlanSpec, make_plan
 from flashferry.service.plans.serializers import difference, difference_json, plan_content_json, plan_json
 from flashferry.service.principal import ANY_ROLE
-from flashferry.service.texts import Name, Names, Number, Prose
 from flashferry.store.service.plans import plans as stored_plans
 from flashferry.store.service.plans import text_of
 

@@ -8,12 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import Name, Number, Prose, TheActor, TheService
 from flashferry.service.principal import ANY_ROLE, Actor
 from flashferry.service.schedules import scheduler
 from flashferry.service.schedules.scheduler import ScheduleSpec, Step, schedule_details_json, schedule_json
 from flashferry.service.service import Service
-from flashferry.service.texts import Name, Number, Prose
 from flashferry.store.service.jobs import ScheduleKind
 from flashferry.store.service.jobs import schedules as stored_schedules
 

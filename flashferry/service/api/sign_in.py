@@ -9,14 +9,21 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from flashferry.service.api.depends import TheActor, TheIdentity, ThePasswordLogin, TheService
+from flashferry.service.api.depends import (
+    MOST_NAMES,
+    Name,
+    Password,
+    TheActor,
+    TheIdentity,
+    ThePasswordLogin,
+    TheService,
+)
 from flashferry.service.errors import Forbidden
 from flashferry.service.people.accounts import demand_person, is_good, make_token, set_password, take_back
 from flashferry.service.people.identity import Identity, auth_of, cookie_name, drop_cookie, set_cookie
 from flashferry.service.people.provisioning import grant_json
 from flashferry.service.people.sign_in import PasswordLogin, SignIn
 from flashferry.service.principal import Actor, Grant, Role
-from flashferry.service.texts import MOST_NAMES, Name, Password
 from flashferry.store.service.people import TokenRow, all_tokens, end_session, tokens_of
 
 router = APIRouter(prefix="/api/v1", tags=["people"])

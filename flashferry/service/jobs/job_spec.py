@@ -45,15 +45,15 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Specification of a job.
 
     Attributes:
-        digest: The plan: approved for `stage`, any for `dry-run`.
-        run_id: Run to resume or to recover.
+        digest: The plan: approved for `stage`, any for `dry-run`; None: the job has no plan.
+        run_id: Run to resume or to recover; None: the job makes a run of its own, or none.
         image: Name in the image folder; empty: none.
         rules: Image rules of a `plan` without an image, as text; empty: those of the inventory.
         sites: Sites that the job can touch; empty: all. A plan brings its own.
         words: Further command-line options, with checked values.
         not_before: Earliest start; None: as soon as its turn comes.
         until: Latest end of its run; None: no limit.
-        parent: The dead job that this one follows up.
+        parent: The dead job that this one follows up; None: it follows up none.
     """
 
     kind: JobKind

@@ -9,8 +9,8 @@ from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.model.states import RunState
 from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, ServiceError, not_delivered
+from flashferry.service.jobs.create import ask
 from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.submit import ask
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_job, seen_run, sites_of_run
 from flashferry.service.service import Service

@@ -19,9 +19,8 @@ from flashferry.core.state_folder import open_private
 from flashferry.depot.paths import AUTO, is_served, socket_of
 from flashferry.model.exit_codes import ExitCode
 from flashferry.service.errors import Forbidden, ServiceError
-from flashferry.service.jobs.create import job_obstacle, request_job
+from flashferry.service.jobs.create import job_obstacle, request_job, waiting
 from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.queue_order import waiting
 from flashferry.service.notices import NoticeKind, announce, announce_lasting, key_of_unrestored
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service

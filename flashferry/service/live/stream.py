@@ -16,8 +16,16 @@ from msgspec import Struct
 from flashferry.model.states import RunState
 from flashferry.monitor.events import Lines, lines_from
 from flashferry.service.live.collect import Snapshot, SnapshotReader
-from flashferry.service.live.device_page import DeviceQuery, device_page
-from flashferry.service.live.presenters import Board, news, run_board, sse, tonight_board, whole
+from flashferry.service.live.presenters import (
+    Board,
+    DeviceQuery,
+    device_page,
+    news,
+    run_board,
+    sse,
+    tonight_board,
+    whole,
+)
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.service.database import moment
 

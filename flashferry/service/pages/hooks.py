@@ -13,14 +13,12 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.core.values import replace
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import FormName, FormNames, TheActor, TheService
 from flashferry.service.api.hooks import list_hooks, notices_json
-from flashferry.service.background import BackgroundTasks, TaskState
+from flashferry.service.background import BackgroundTasks, TaskState, checks_of
 from flashferry.service.hooks import managing
 from flashferry.service.hooks.managing import CHOICES, HookForm, HookSpec, hook_json
 from flashferry.service.pages.frame import link, view_page
-from flashferry.service.readiness import checks_of
-from flashferry.service.texts import FormName, FormNames
 from flashferry.store.service.database import moment
 
 router = APIRouter(include_in_schema=False)

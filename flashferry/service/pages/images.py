@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from flashferry.core.codec import to_json
 from flashferry.core.json_access import parsed
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService
 from flashferry.service.api.limits import FormPieces
 from flashferry.service.device_list import listed_devices
 from flashferry.service.errors import BadForm, Conflict, ServiceError
@@ -29,7 +29,6 @@ from flashferry.service.images.upload_sessions import UploadSession
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.principal import EVERYWHERE, Actor, Role
 from flashferry.service.service import Service
-from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.audit import newest_of
 from flashferry.store.service.images import ImageState, StoredImage, golden_images
 from flashferry.store.service.images import images as stored_images

@@ -8,13 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import RedirectResponse
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import FormProse, TheActor, TheService
 from flashferry.service.jobs.results import MOST_RESULT_BYTES, device_results, error_of, job_output
 from flashferry.service.jobs.steering import cancel, may_cancel
 from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.run_visibility import latest_seen, seen_job
-from flashferry.service.texts import FormProse
 from flashferry.store.service.jobs import Job, JobKind, JobState, jobs_after
 
 router = APIRouter(include_in_schema=False)

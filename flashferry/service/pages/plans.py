@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api import plans as api
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import FormName, FormNames, FormProse, Number, TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
 from flashferry.service.entered_text import sites_text
 from flashferry.service.images.verification import usable_images
@@ -17,14 +17,12 @@ from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
-from flashferry.service.plans.deciding import Verb, approve_wave
+from flashferry.service.plans.deciding import Verb, approve_wave, obstacles
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in
-from flashferry.service.plans.obstacles import obstacles
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
 from flashferry.service.run_visibility import unfinished_devices
-from flashferry.service.texts import FormName, FormNames, FormProse, Number
 from flashferry.store.service.jobs import jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans

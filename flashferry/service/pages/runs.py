@@ -1,35 +1,118 @@
-"""Run pages: list, run with waves and devices, and device in a run with its report."""
+"""Pages of runs and their steering forms, and the wall screen `/tonight`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
 from flashferry.core.values import replace
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.reports.as_html import device_section
-from flashferry.service.api.depends import TheActor, TheService, TheZone
+from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
 from flashferry.service.errors import NotFound
+from flashferry.service.jobs import steering
 from flashferry.service.live.collect import Snapshot
-from flashferry.service.live.device_page import DeviceQuery, channel_of, channel_of_device, device_page
-from flashferry.service.live.presenters import device_row, run_board, run_row
+from flashferry.service.live.presenters import (
+    DeviceQuery,
+    action_items,
+    channel_of,
+    channel_of_device,
+    current_runs,
+    device_page,
+    device_row,
+    run_board,
+    run_row,
+    tonight_board,
+)
 from flashferry.service.live.snapshot import RunNow
-from flashferry.service.pages.frame import view_page
+from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
-from flashferry.service.pages.steering import offered
-from flashferry.service.principal import Actor
+from flashferry.service.plans.deciding import approve_wave
+from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import job_seen, sites_of
+from flashferry.store.control_requests import SteerKind
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import jobs_of_run
+from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
+
+
+def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
+    """Return a route for a form that applies an action with a reason to a run."""
+
+    def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
+        act(service, actor, run_id, reason)
+        return _back(run_id)
+
+    return take
+
+
+def _steering(what: SteerKind) -> Callable[[TheService, Actor, str, str], object]:
+    return lambda service, actor, run_id, reason: steering.steer(service, actor, run_id, what, reason)
+
+
+for _path, _act in (
+    ("pause", _steering(SteerKind.PAUSE)),
+    ("continue", _steering(SteerKind.CONTINUE)),
+    ("stop", _steering(SteerKind.STOP)),
+    ("recover", steering.restore),
+    ("resume", steering.go_on),
+):
+    router.add_api_route(f"/runs/{{run_id}}/{_path}", _form(_act), methods=["POST"], response_model=None)
+
+
+@router.post("/runs/{run_id}/approve")
+def approve(
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    wave: Annotated[int, Form(ge=0, le=100_000)],
+    digest: FormName = "",
+    comment: FormProse = "",
+) -> RedirectResponse:
+    """Approve the waves of a run up to one, for the plan that the page showed."""
+    approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
+    return _back(run_id)
+
+
+def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
+    """Return which forms the caller sees on a run's page; the routes check again.
+
+    `run` includes devices that the caller may not see.
+    """
+    sites = {one.site for one in run.devices}
+    operates = actor.may({Role.OPERATOR}, sites)
+    approves = actor.may({Role.APPROVER}, sites)
+    with service.database.reading() as database:
+        plan = plan_of(database, run.plan_digest) if run.plan_digest is not None else None
+    is_over = not run.is_alive
+    return {
+        "steers": operates and run.is_alive,
+        "restores": operates and is_over and bool(run.unrestored),
+        "resumes": operates and is_over and run.verb == "stage" and plan is not None and bool(run.whole.not_started),
+        "approves": approves and run.is_alive and len(run.waves) > 1,
+        "says_yes": approves and run.is_alive and run.waiting_wave is not None,
+        "is_maker": plan is not None and plan.made_by == actor.name,
+        "digest": run.plan_digest or "",
+        "waves": [number for number in run.waves if number >= (run.waiting_wave or 0)],
+        "waiting_wave": run.waiting_wave,
+    }
+
+
+def _back(run_id: str) -> RedirectResponse:
+    return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER.value)
+
+
 PAGE_RUNS = 30
 """Runs on a page."""
 _STATES = ("all", "not restored", *(phase.label for phase in Phase))
@@ -143,3 +226,26 @@ def _without_samples(report: Mapping[str, object]) -> dict[str, object]:
     transfers = report.get("transfers")
     rows: Sequence[Mapping[str, object]] = transfers if isinstance(transfers, list) else []
     return {**report, "transfers": [{key: one[key] for key in one if key != "samples"} for one in rows]}
+
+
+@router.get("/")
+def first() -> RedirectResponse:
+    """Redirect to the wall screen."""
+    return RedirectResponse("/tonight", 303)
+
+
+@view_page(router, "/tonight", "tonight.html")
+def tonight(request: Request, service: TheService, actor: TheActor, zone: TheZone) -> object:
+    """Return the current state as values and as shown."""
+    snapshot = snapshot_reader_of(request).read().seen_from(sites_of(actor)).in_zone(zone)
+    return {
+        "at": moment(snapshot.at),
+        "read_at": moment(snapshot.read_at),
+        "trouble": snapshot.trouble,
+        "needs": action_items(snapshot),
+        "lost": snapshot.lost,
+        "current": [one.run_id for one in current_runs(snapshot)],
+        "runs": [figures_of(one) for one in snapshot.tonight],
+        "shown": tonight_board(snapshot, service.settings.site_names),
+        "is_new": not snapshot.runs and not snapshot.lost and not snapshot_reader_of(request).identifiers(),
+    }

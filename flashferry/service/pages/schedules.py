@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService
 from flashferry.service.entered_text import sites_text
 from flashferry.service.errors import InvalidRequest
 from flashferry.service.pages.frame import link, view_page
@@ -17,7 +17,6 @@ from flashferry.service.principal import ANY_ROLE, Role
 from flashferry.service.schedules import scheduler
 from flashferry.service.schedules.calendar import HINT
 from flashferry.service.schedules.scheduler import ScheduleSpec, Step, schedule_details_json, schedule_json
-from flashferry.service.texts import FormName, FormProse
 from flashferry.store.service.jobs import Schedule, ScheduleKind, ScheduleState
 from flashferry.store.service.jobs import schedules as stored_schedules
 from flashferry.store.service.plans import PlanState

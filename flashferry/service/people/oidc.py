@@ -54,6 +54,8 @@ TIMEOUT_S = 10.0
 """For each request, from its connection to the end of its answer."""
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _SECRET_S = 30.0
+CALLBACK = "/login/oidc/callback"
+"""Path of this service to which the provider sends users back."""
 _AGAIN = "Start again at /login; if it persists, an admin finds the reason in the audit"
 
 
@@ -280,12 +282,12 @@ class Provider:
         return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
 
 
-def provider_of(service: Service, *, callback: str) -> Provider | None:
-    """Return the configured provider, or None; `callback` is a path of this service."""
+def provider_of(service: Service) -> Provider | None:
+    """Return the configured provider, or None."""
     settings = service.settings
     if settings.oidc is None:
         return None
-    return Provider(settings.oidc, callback=settings.base_url + callback, now=service.now)
+    return Provider(settings.oidc, callback=settings.base_url + CALLBACK, now=service.now)
 
 
 def _client() -> httpx.Client:

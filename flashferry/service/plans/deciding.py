@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
+from urllib.parse import quote
+
+from msgspec import Struct
 
 from flashferry import api
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.model.fleet_plan import WindowState
 from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, sites_text
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, not_delivered
 from flashferry.service.notices import NoticeKind, announce
-from flashferry.service.plans.eligibility import approval_obstacle, found, image_obstacle, resume_obstacle
+from flashferry.service.plans.eligibility import (
+    approval_obstacle,
+    decision_obstacles,
+    found,
+    image_obstacle,
+    image_obstacles,
+    resume_obstacle,
+)
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Role
 from flashferry.service.run_visibility import seen_run, sites_of_run
@@ -21,6 +32,7 @@ from flashferry.store.control import control_request, may_approve, waiting_waves
 from flashferry.store.control_requests import Asker
 from flashferry.store.reader import is_run_alive
 from flashferry.store.service import plans as store
+from flashferry.store.service.jobs import JobKind, jobs_of_plan
 from flashferry.store.service.plans import (
     Decision,
     PlanState,
@@ -30,6 +42,7 @@ from flashferry.store.service.plans import (
     add_wave_approval,
     plan_of,
     wave_approval,
+    window_of,
 )
 from flashferry.store.stored_run import StoredRun, read_run
 
@@ -243,3 +256,73 @@ def _wave_forbidden(who: str) -> ServiceError:
 
 def _wave_conflict(why: str) -> ServiceError:
     return Conflict(f"run: its wave cannot be approved: {why}", hint="Read the run again")
+
+
+_RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
+
+
+class Obstacle(Struct, frozen=True, kw_only=True):
+    """One missing condition, and the page where it can be met (empty `path`: none).
+
+    Attributes:
+        waits: The plan can start nevertheless; its run waits for the condition.
+    """
+
+    sentence: str
+    path: str = ""
+    link: str = ""
+    waits: bool = False
+
+
+class Obstacles(Struct, frozen=True, kw_only=True):
+    """Conditions missing for an approval, and for the start; both empty for a plan that is over."""
+
+    approval: tuple[Obstacle, ...] = ()
+    start: tuple[Obstacle, ...] = ()
+
+
+def obstacles(service: Service, actor: Actor, plan: StoredPlan) -> Obstacles:
+    """Return what a plan still needs, for this caller; changed image files are hashed."""
+    if plan.state not in (PlanState.DRAFT, PlanState.APPROVED):
+        return Obstacles()
+    images = image_obstacles(service, plan.digest)
+    with service.database.reading() as database:
+        of_plan = (*_of_decisions(decision_obstacles(database, plan, service.now())), *_of_images(images))
+        start = tuple(_of_start(service, database, actor, plan))
+    if plan.state is PlanState.APPROVED:
+        return Obstacles(start=(*of_plan, *start))
+    return Obstacles(approval=(*of_plan, *_of_approver(actor, plan)), start=start)
+
+
+def _of_decisions(whys: Iterable[str]) -> Iterator[Obstacle]:
+    for why in whys:
+        yield Obstacle(sentence=f"{why}: create a new plan", path="/plans#make", link="Create a plan")
+
+
+def _of_images(whys: Mapping[str, str]) -> Iterator[Obstacle]:
+    for name, why in whys.items():
+        yield Obstacle(sentence=why, path=f"/images/{quote(name, safe='')}", link="The image's page")
+
+
+def _of_approver(actor: Actor, plan: StoredPlan) -> Iterator[Obstacle]:
+    if actor.name == plan.made_by:
+        yield Obstacle(sentence=f"you made this plan; an approver at {sites_text(plan.sites)} must approve it")
+    elif expected := who_may(actor, "approve", plan):
+        yield Obstacle(sentence=f"approving it needs {expected}", path="/me", link="Your roles")
+
+
+def _of_start(service: Service, database: sqlite3.Connection, actor: Actor, plan: StoredPlan) -> Iterator[Obstacle]:
+    if plan.state is PlanState.DRAFT:
+        yield Obstacle(sentence="it is a draft; it needs an approval first")
+    if not actor.may({Role.OPERATOR}, plan.sites):
+        yield Obstacle(
+            sentence=f"starting it needs an operator at {sites_text(plan.sites)}", path="/me", link="Your roles"
+        )
+    if service.settings.runs.inventory is None:
+        yield Obstacle(sentence="the service has no inventory: an admin sets inventory under [runs] in service.toml")
+    for job in jobs_of_plan(database, plan.digest):
+        if job.is_open and job.kind in _RUNS:
+            yield Obstacle(sentence=f"its job is {job.state}", path=f"/jobs/{job.job_id}", link="The job")
+    window = window_of(database, plan)
+    if window.state(service.now()) is WindowState.BEFORE:
+        yield Obstacle(sentence=f"{window.why_closed(service.now())}: a run that is started now waits", waits=True)

@@ -20,9 +20,8 @@ from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, checked_title
 from flashferry.service.errors import Conflict, InvalidRequest, ServiceError
 from flashferry.service.images.golden import golden_rules
-from flashferry.service.jobs.create import action_of
+from flashferry.service.jobs.create import action_of, ask, asked_before, check_devices, request_once
 from flashferry.service.jobs.job_spec import Devices, JobSpec
-from flashferry.service.jobs.submit import ask, asked_before, check_devices, request_once
 from flashferry.service.plans.eligibility import MOST_BYTES, found, image_obstacle, offer
 from flashferry.service.plans.serializers import object_of
 from flashferry.service.principal import Actor, Grant, Role, Via

@@ -7,17 +7,18 @@ under the same ID or as the same work, is answered from the ledger.
 from __future__ import annotations
 
 import logging
+import platform
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
 
+from flashferry import api
 from flashferry.core.codec import CodecError, decode, encode
 from flashferry.core.errors import FlashferryError, Kind
 from flashferry.core.redaction import masked
-from flashferry.sites.agent.bench import Bench, End
-from flashferry.sites.agent.immediate_orders import check_site, steer
-from flashferry.sites.agent.order_checks import OrderRefused, check_addressee, check_order, work_of
+from flashferry.sites.agent.bench import Bench, End, SiteDepot
 from flashferry.sites.agent.word_sender import Identity, add_word
 from flashferry.sites.wire import (
     CONTROL_JOBS,
@@ -26,11 +27,182 @@ from flashferry.sites.wire import (
     WireError,
     WordKind,
     canonical,
+    moment_of,
     moment_text,
     opened_order,
 )
+from flashferry.store.control_requests import Asker
+from flashferry.store.reader import is_run_alive
 from flashferry.store.sites import ledger
 from flashferry.store.sites.ledger import LedgerEntry, OrderState
+
+_RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+
+
+class OrderRefused(FlashferryError):
+    """Report that an order is not carried out; no device was touched for it."""
+
+    kind: ClassVar[Kind] = Kind.ORDER_REFUSED
+
+
+def check_addressee(order: Order, key_id: str) -> None:
+    """Check that an order is for this agent's key.
+
+    Raises:
+        WireError: It is for another key. It gets no answer, so that a corrected centre can send it again under the same
+            ID.
+    """
+    if order.agent_key != key_id:
+        raise WireError(
+            f"order {order.id}: expected one for the agent of site {order.site} with key {key_id}, which is this one's"
+            f", found one for key {order.agent_key or 'none'}: the centre has another agent for the site",
+            hint="Put this agent's public line into the centre's settings, or end this agent",
+        )
+
+
+def check_order(order: Order, *, site: str, release: str, now: datetime, clock_differs_s: float) -> None:
+    """Check site, validity and release of an order.
+
+    Args:
+        order: The order, with a verified signature.
+        site: Our site.
+        release: Our release.
+        now: The current time.
+        clock_differs_s: How far its start may lie in the future.
+
+    Raises:
+        OrderRefused: It is for another site, not valid now, or from another release.
+    """
+    if order.site != site:
+        raise OrderRefused(
+            f"order {order.id}: expected one for site {site}, found one for {order.site}",
+            hint="Check which queue the centre sends it to",
+        )
+    begins, ends = moment_of(order.valid_from), moment_of(order.valid_until)
+    if begins > now + timedelta(seconds=clock_differs_s):
+        ahead = (begins - now).total_seconds()
+        raise OrderRefused(
+            f"order {order.id}: expected one that is valid by now, found one from {order.valid_from} on, which is "
+            f"{ahead:,.0f} s from now ({moment_text(now)}): the clocks differ",
+            hint="Have both hosts keep their clocks by NTP",
+        )
+    if ends <= now:
+        raise OrderRefused(
+            f"order {order.id}: expected one that is still valid, found that it ended at {order.valid_until}, and here "
+            f"it is {moment_text(now)}",
+            hint="Order it anew; if it was just sent, the clocks differ",
+        )
+    if order.job is not OrderJob.ACKNOWLEDGE and _numbers(order.release) != _numbers(release):
+        raise OrderRefused(
+            f"order {order.id}: expected a centre of release {_numbers(release)}, as this agent is, found "
+            f"{_numbers(order.release)}",
+            hint="Bring both to one release",
+        )
+
+
+def check_begins(order: Order, now: datetime | None = None) -> None:
+    """Check that work can still start: the order may have waited for others, or for the agent.
+
+    Raises:
+        OrderRefused: It has expired.
+    """
+    at = now or datetime.now(UTC)
+    if moment_of(order.valid_until) <= at:
+        raise OrderRefused(
+            f"order {order.id}: expected to come to it in time, found that it must not start after "
+            f"{order.valid_until}, and here it is {moment_text(at)}; no device was touched",
+            hint="Order it anew",
+        )
+
+
+def work_of(order: Order) -> str:
+    """Return a text that is equal for orders of the same work."""
+    return canonical([order.job, order.run, order.plan, sorted(order.devices), order.wave])
+
+
+def _numbers(release: str) -> str:
+    """Return `major.minor.patch` of a release."""
+    found = _RELEASE.match(release)
+    return found[0] if found is not None else release
+
+
+def steer(bench: Bench, order: Order) -> End:
+    """Pass a request of the centre to the run of a part.
+
+    Raises:
+        OrderRefused: There is no such part, or its run is not under way.
+    """
+    with bench.database.reading() as database:
+        parts = ledger.orders_of_run(database, order.run, OrderJob.STAGE.value)
+    part = next((one for one in parts if one.state in ledger.UNFINISHED), None)
+    if part is None:
+        known = "it has ended" if parts else "this agent was never given it"
+        raise OrderRefused(
+            f"order {order.id}: expected run {order.run} under way at site {order.site}, found that {known}",
+            hint="'flashferry sites show' shows the state",
+        )
+    if part.run_id is None or not is_run_alive(bench.settings.state, part.run_id):
+        return _without_run(order, part)
+    return End(
+        exit_code=0,
+        sentence=f"run {part.run_id} was asked to {order.job.value}",
+        data=_apply(bench, order, part.run_id),
+    )
+
+
+def _without_run(order: Order, part: ledger.LedgerEntry) -> End:
+    """Answer an order for a part whose run is not under way: a stop takes effect, others come too early."""
+    if order.job is OrderJob.STOP:
+        return End(exit_code=0, sentence=f"part {order.run} will not start, or not continue, any more", data={})
+    raise OrderRefused(
+        f"order {order.id}: expected run {order.run} under way, found its part {part.state.value} without a run: "
+        "images are fetched, or devices of a dead run restored",
+        hint="Send it again once its run has started",
+    )
+
+
+def _apply(bench: Bench, order: Order, run_id: str) -> dict[str, Any]:
+    asker = Asker(actor="centre", via="site agent", reason=f"order {order.id}")
+    state = bench.settings.state
+    try:
+        if order.job is OrderJob.APPROVE:
+            return {"run_id": run_id, "wave": api.approve(run_id, order.wave, asker=asker, state=state).wave}
+        paused = {OrderJob.PAUSE: True, OrderJob.CONTINUE: False}.get(order.job)
+        api.steer(run_id, paused=paused, stopping=order.job is OrderJob.STOP or None, asker=asker, state=state)
+    except FlashferryError as error:
+        raise OrderRefused(f"order {order.id}: {error.message}", hint=error.hint) from None
+    return {"run_id": run_id}
+
+
+PREFIX_DIGITS = 16
+"""Digits of a SHA-512 in a heartbeat: enough to identify an image, no proof."""
+_MOST_IMAGES = 200
+_MOST_NAMES = 200
+
+
+def check_site(bench: Bench, order: Order) -> dict[str, Any]:
+    """Return the site's proven images, the size of its inventory, and which of the order's devices it lacks."""
+    found: dict[str, Any] = {"images": depot_images(bench.depot), "clock": moment_text(datetime.now(UTC))}
+    found |= {"python": platform.python_version(), "system": platform.platform(terse=True)}
+    try:
+        names = bench.devices()
+    except FlashferryError as error:
+        return found | {"inventory": {"devices": 0, "missing": [], "error": error.message}}
+    missing = sorted(set(order.devices) - names)
+    return found | {"inventory": {"devices": len(names), "missing": missing[:_MOST_NAMES], "error": ""}}
+
+
+def depot_images(depot: SiteDepot) -> list[dict[str, Any]]:
+    """Return a depot's images as reported: name, size, and the first digits of the proven SHA-512."""
+    try:
+        images = depot.catalogue.unchanged()
+    except FlashferryError:
+        return []
+    return [
+        {"name": one.name, "size_bytes": one.size_bytes, "sha512": one.sha512[:PREFIX_DIGITS], "proven": True}
+        for one in images[:_MOST_IMAGES]
+    ]
+
 
 _LOG = logging.getLogger("flashferry.sites")
 _SAME_PART = frozenset({OrderJob.STAGE, OrderJob.SYNC})

@@ -21,8 +21,7 @@ from flashferry.core.values import replace
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave
-from flashferry.sites.centre.listening import ListeningBroker
-from flashferry.sites.centre.ordering import Orders, fresh_id
+from flashferry.sites.centre.ordering import ListeningBroker, Orders, fresh_id
 from flashferry.sites.centre.plans import ReadPlan, offer, remove_old_plans, run_in
 from flashferry.sites.centre.settings import CentreSettings
 from flashferry.sites.centre.sharing import Share, check_ready, refusals
@@ -329,11 +328,7 @@ def _open_parts(run: str, parts: Sequence[Part], site: str | None) -> tuple[Part
 
 
 def _until(plan: FleetPlan) -> datetime:
-    """Return until when a part can start.
-
-    Raises:
-        ConfigInvalid: The plan's end is past.
-    """
+    """Return until when a part can start. Raises `ConfigInvalid`: the plan's end is past."""
     if plan.ends_at is None:
         return now() + timedelta(seconds=LONGEST_S)
     until = datetime.fromisoformat(plan.ends_at).astimezone(UTC)

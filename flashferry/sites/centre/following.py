@@ -6,12 +6,16 @@ good. After a crash of the centre, `sites follow` continues from the same ledger
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from flashferry.core.codec import CodecError, decode
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
+from flashferry.core.units import size
 from flashferry.core.value_description import counted
 from flashferry.core.values import replace
 from flashferry.model.fleet_plan import Action, FleetPlan
@@ -20,12 +24,91 @@ from flashferry.monitor.progress import Expected, Roster
 from flashferry.sites.centre.centre import Centre
 from flashferry.sites.centre.collecting import CANARIES, now
 from flashferry.sites.centre.gate import decide, wave_that_waits
+from flashferry.sites.centre.overview import fetching_for
 from flashferry.sites.centre.plans import plan_in, remove_old_plans
-from flashferry.sites.centre.signals import REMIND_S, SiteSignals
+from flashferry.sites.centre.sharing import ago
 from flashferry.store.control_requests import Asker, SteerKind
 from flashferry.store.database import moment, moment_of
-from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, parts_of, run_of
+from flashferry.store.sites.agents import AgentState
+from flashferry.store.sites.runs import Part, PartState, SiteRun, end_run, open_runs, parts_of, run_of
 from flashferry.store.sites.words import DeviceOutcome, News, news_of, outcomes_of
+
+REMIND_S = 300.0
+"""Interval between reports that a site is silent."""
+_MANY_NOTES = 3
+_STEP_PERCENT = 25
+"""Progress of a depot's fetch is reported in steps of this size."""
+
+
+class SiteSignals:
+    """What a run's sites signal between their reports.
+
+    Args:
+        silent_after_s: An agent without a word for this time counts as silent.
+        clock: Returns monotonic seconds.
+
+    Attributes:
+        fetching: The fetch in progress of each site's depot, in words.
+    """
+
+    def __init__(self, silent_after_s: float, clock: Callable[[], float]) -> None:
+        self._silent_after_s, self._clock = silent_after_s, clock
+        self._silent: dict[str, float] = {}
+        self._last_at: dict[str, datetime | None] = {}
+        self.fetching: dict[str, str] = {}
+        self._fetched_to: dict[str, tuple[str, str, int]] = {}
+
+    def silence(self) -> dict[str, str]:
+        """Return the time of the last message of each silent site with work; reads nothing."""
+        at = now()
+        return {site: _last_message(last, at) for site, last in self._last_at.items()}
+
+    def check(self, parts: Sequence[Part], known: Mapping[str, AgentState], say: Callable[[str], None]) -> None:
+        """Report what changed since the last call."""
+        self._show_silence(parts, known, say)
+        self._show_fetching(parts, known, say)
+
+    def _show_silence(self, parts: Sequence[Part], known: Mapping[str, AgentState], say: Callable[[str], None]) -> None:
+        """Report silent sites, repeated every few minutes, and sites that answer again."""
+        at, fresh = now(), []
+        last_at: dict[str, datetime | None] = {}
+        for part in parts:
+            last = moment_of(known[part.site].last_message_at) if part.site in known else None
+            is_silent = last is None or (at - last).total_seconds() > self._silent_after_s
+            if is_silent and not part.is_over:
+                last_at[part.site] = last
+                if self._clock() - self._silent.get(part.site, float("-inf")) >= REMIND_S:
+                    self._silent[part.site] = self._clock()
+                    fresh.append(f"{part.site} ({_last_message(last, at)})")
+            elif not is_silent and self._silent.pop(part.site, None) is not None:
+                say(f"site {part.site} answers again")
+        # At once, for another thread may be drawing.
+        self._last_at = last_at
+        if fresh:
+            more = f" and {len(fresh) - _MANY_NOTES} more" if len(fresh) > _MANY_NOTES else ""
+            say(f"silent: {', '.join(fresh[:_MANY_NOTES])}{more}; what it has in hand goes on there")
+
+    def _show_fetching(
+        self, parts: Sequence[Part], known: Mapping[str, AgentState], say: Callable[[str], None]
+    ) -> None:
+        """Report the fetches into depots, at the start and after each quarter."""
+        fetched: dict[str, str] = {}
+        for part in parts:
+            found = fetching_for(part, known)
+            if found is None or part.site in self._last_at or part.site in fetched:
+                continue
+            fetched[part.site] = masked(found.in_words)
+            far = (found.image, found.phase, found.percent // _STEP_PERCENT)
+            if self._fetched_to.get(part.site) != far:
+                self._fetched_to[part.site] = far
+                say(f"site {part.site} fetches {fetched[part.site]} of {size(found.size_bytes)}")
+        # At once, for another thread may be drawing.
+        self.fetching = fetched
+
+
+def _last_message(last: datetime | None, at: datetime) -> str:
+    return "no message yet" if last is None else f"last message {ago(last, at)}"
+
 
 POLL_S = 0.5
 _GATE_EVERY_S = 2.0
@@ -247,3 +330,81 @@ class Follower:
         latest_s = (now() - self._started_at).total_seconds()
         self._shown_s = max(self._shown_s, min(happened_s, latest_s))
         return self._shown_s
+
+
+ALL_POLL_S = 1.0
+_PRUNE_EVERY_S = 3600.0
+
+
+class FleetFollower:
+    """Follow every open run, including those that start meanwhile.
+
+    Args:
+        centre: The open centre.
+        asker: The operator.
+        say: Shows sentences: states of sites, silence, and failures.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self, centre: Centre, asker: Asker, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._centre, self._asker, self._say, self._clock = centre, asker, say, clock
+        self._prune_at_s = clock()
+        self._followers: dict[str, Follower] = {}
+        self._broken: set[str] = set()
+
+    def check(self) -> tuple[str, ...]:
+        """Check every open run once, and remove old events now and then; return the runs that ended."""
+        try:
+            self._prune()
+            with self._centre.ledger.reading() as database:
+                found = open_runs(database)
+            return tuple(run for run in found if run not in self._broken and self._has_ended(run))
+        except sqlite3.Error as error:
+            self._say(f"the ledger cannot be used for now: {masked(str(error))}")
+            return ()
+
+    def _prune(self) -> None:
+        if self._clock() < self._prune_at_s:
+            return
+        found = self._centre.drop_old_events()
+        if found.events:
+            days = self._centre.settings.keep_days
+            self._say(f"{counted(found.events, 'event')} of runs that ended over {days} days ago went; records stay")
+        # What is left goes with the next look: runs under way come first.
+        self._prune_at_s = self._clock() + (_PRUNE_EVERY_S if found.is_all else 0.0)
+
+    def _has_ended(self, run: str) -> bool:
+        try:
+            if run not in self._followers:
+                self._followers[run] = Follower(self._centre, self._centre.run_named(run), self._asker)
+                self._say(f"run {run} is followed")
+            if not self._followers[run].check(_Spoken(run, self._say)):
+                return False
+        except ConfigInvalid as error:
+            # Its plan in the ledger is damaged: others go on.
+            self._broken.add(run)
+            self._say(f"run {run} is left alone: {error}")
+            return False
+        del self._followers[run]
+        self._say(f"run {run} has ended at all sites")
+        return True
+
+
+class _Spoken:
+    """Show a run as sentences only."""
+
+    def __init__(self, run: str, say: Callable[[str], None]) -> None:
+        self._run, self._say = run, say
+
+    def __call__(self, event: Event) -> None:
+        """Show an event; of devices only failures."""
+        if event.host is None and event.text and event.step.startswith("site "):
+            self.say(f"{event.step}: {event.text}")
+        elif event.host is not None and event.step == "device" and event.status == "failed":
+            self.say(f"{event.host}: {event.text}")
+
+    def say(self, text: str) -> None:
+        """Show a sentence."""
+        self._say(f"run {self._run}: {text}")

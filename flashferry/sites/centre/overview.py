@@ -113,7 +113,7 @@ class PartOverview(Struct, frozen=True, kw_only=True):
         sentence: The reason of a refusal, or the result; else empty.
         heard_at: Time of the last word about it; None: none; `heard` is the same in words.
         is_whole: Whether all its words were received.
-        fetching: The image that the site's depot is fetching, while the part is under way.
+        fetching: The image that the site's depot is fetching, while the part is under way; None: it fetches none.
         devices: Number of devices by outcome; `open`: without a record.
         left_in_hand: Devices it still held when it ended, which are not proven restored.
     """

@@ -276,7 +276,6 @@ CREATE TABLE counted (
 _ZONES = "ALTER TABLE people ADD COLUMN time_zone TEXT NOT NULL DEFAULT 'UTC';"
 
 STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT + _FIGURES, _ZONES)
-
 """Each a script; a database takes those that it lacks."""
 
 SCHEMA_VERSION = len(STEPS)

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import client, handshake, messages
+from flashferry.depot import client, handshake
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.depot.paths import DepotNotUsable
@@ -163,8 +163,8 @@ def test_an_image_that_changes_gets_no_ticket(shared_depot):
 def test_another_release_is_refused(shared_depot, monkeypatch):
     """By the run, in a sentence with both releases; the depot serves on."""
     depot = shared_depot
-    ours = messages.release()
-    monkeypatch.setattr(messages, "release", lambda: "0.0.1")
+    ours = handshake.release()
+    monkeypatch.setattr(handshake, "release", lambda: "0.0.1")
     with pytest.raises(ConfigInvalid, match=rf"expected flashferry 0\.0\.1, as this command is, found {ours}"):
         depot.stranger()
     found = find_depot(depot.folder / "state")

@@ -18,9 +18,9 @@ import typer
 from flashferry.cli.command_line import App
 from flashferry.cli.depot_probe import PASSWORD_VARIABLE, probe
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot.probing.far import FarShell
 from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Method
+from flashferry.depot.probing.path import FarShell
 from flashferry.depot.probing.web import WebSource
 from flashferry.lab.experiment.bulk.play import Sshd
 from flashferry.store.probe_choices import BulkPaths
@@ -188,7 +188,7 @@ def test_no_cipher_in_common_is_refused_with_both_lists(sshd, run, tmp_path, mon
 
 def test_a_program_that_the_source_lacks_is_refused_where_it_was_asked_for(sshd, run, monkeypatch, tmp_path):
     """By name and end, and before any copy."""
-    monkeypatch.setattr("flashferry.depot.probing.far._COPY_TOOLS", ("scp", "sftp-server", "dd"))
+    monkeypatch.setattr("flashferry.depot.probing.path._COPY_TOOLS", ("scp", "sftp-server", "dd"))
     with pytest.raises(ConfigInvalid, match="--method rsync: expected rsync at both ends, found none"):
         run(*at(sshd), "--method", "rsync", "--size-mb", "1")
 

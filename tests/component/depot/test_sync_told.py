@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry import api
-from flashferry.cli.depot_sync import _row
-from flashferry.cli.view.sync_bars import outcome_line
+from flashferry.cli.depot_sync import _row, outcome_line
 from flashferry.depot.catalogue.part import HeldState
 from flashferry.depot.sync.filling import SourceRefused, SourceUnreachable
 from flashferry.depot.sync.source import Login, Source

@@ -10,12 +10,11 @@ import pytest
 from flashferry.core.errors import FlashferryError
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from flashferry.nightly import routers
-from flashferry.nightly.backend import LinkCondition, PlannedNode, Topology
-from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.backend import Deadline, LinkCondition, PlannedNode, Topology
 from flashferry.nightly.inventory_files import write_inventory
+from flashferry.nightly.night import NodeLogin
 from flashferry.nightly.product import ProductProcesses
 from flashferry.nightly.routers import SshRouters, judge_link
-from flashferry.nightly.settings import NodeLogin
 from templates.version import parse_version
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]

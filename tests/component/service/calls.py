@@ -24,8 +24,8 @@ from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.service.access import ROUTES
 from flashferry.service.hooks.managing import HookSpec, add_hook
+from flashferry.service.jobs.create import ask
 from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.submit import ask
 from flashferry.service.people.accounts import NewPerson, add_person
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.eligibility import offer

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from flashferry.service.access import ROUTES
-from flashferry.service.api.openapi import document, written
+from flashferry.service.api.health import document, written
 from flashferry.service.principal import Role
 from flashferry.store.service.jobs import Job, JobKind, add_job, latest_jobs
 from tests.component.service.calls import STREAMS, World, call_of, world

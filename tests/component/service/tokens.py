@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flashferry.service.client.client import ServiceClient
-from flashferry.service.client.place import ServicePlace
+from flashferry.service.client.client import ServiceClient, ServicePlace
 from flashferry.service.people.identity import digest_of, new_secret
 from flashferry.store.service.database import ServiceDatabase, moment
 from flashferry.store.service.people import GivenGrant, Person, TokenRow, insert_grant, insert_person, insert_token

@@ -15,7 +15,7 @@ import pytest
 
 from flashferry.core.values import replace
 from flashferry.sites.broker import ORDER_TASK, Broker, BrokerSettings, BrokerUnreachable, site_queue
-from flashferry.sites.centre.listening import ListeningBroker
+from flashferry.sites.centre.ordering import ListeningBroker
 from flashferry.sites.wire import OrderJob, WordKind
 from tests.component.sites.test_agent import Ground, stage
 from tests.patience import PATIENCE_S, until

@@ -19,7 +19,7 @@ from pathlib import Path
 from flashferry.core.jobs import JobFolder, read_mark
 from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
-from flashferry.service.audit.reading import verify
+from flashferry.service.audit import verify
 from flashferry.service.images.lifecycle import approve_unpublished, reconcile_folder
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.eligibility import offer

@@ -202,8 +202,8 @@ def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:
         take(dying, run_id, "r1", "r1")
         assert list(dead_run_notices(dying)) == []
     with Journal(tmp_path) as journal:
-        (told,) = dead_run_notices(journal)
-    assert told == "warning: a dead run had r1 in its hands; run 'flashferry recover'"
+        (notice,) = dead_run_notices(journal)
+    assert notice == "warning: a dead run still holds r1; run 'flashferry recover'"
 
 
 def _closed_now(tmp_path: Path, *, other: str = "") -> tuple[Nornir, datetime]:

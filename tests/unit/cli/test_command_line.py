@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from flashferry.cli.program import COMMANDS, build, command_named
@@ -237,7 +239,8 @@ def test_a_restore_says_where_to_and_what_next(tmp_path: Path):
         "path"
     ]
     done = ferry("state", "restore", archive, "--state-dir", str(other), COLUMNS="400")
-    expected = f"1 file put back into {other}; 'flashferry status --state-dir {other}' says what was in hand"
+    shows = f"'flashferry status --state-dir {other}' shows which devices were being staged"
+    expected = f"1 file put back into {other}; {shows}"
     assert done.stdout.strip() == expected
 
 
@@ -290,3 +293,13 @@ def test_output_that_cannot_be_written_is_one_sentence(words, tmp_path):
     assert "could not be written to standard output: No space left on device" in full.stderr
     closed = subprocess.run(["sh", "-c", f"{line} >&-"], check=False, **more)
     assert (closed.returncode, closed.stderr) == (ExitCode.OK, "")
+
+
+@pytest.mark.parametrize("family", ["nightly", "sites"])
+def test_the_help_of_commands_imported_later_is_their_own(family):
+    """A family whose commands are imported when called lists each with the first sentence of its own help."""
+    group = get_group(import_module(f"flashferry.cli.{family}").app)
+    assert group.later
+    with group.make_context(family, ["x"], resilient_parsing=True) as context:
+        for name, (_, sentence) in group.later.items():
+            assert group.get_command(context, name).get_short_help_str(1000) == sentence

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flashferry.api import recovering
-from flashferry.cli import this_host_staging
+from flashferry.cli import this_host
 from flashferry.cli.program import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
@@ -59,7 +59,7 @@ def call(tmp_path, inventory, monkeypatch):
     def ran(job, *rest, **more):
         jobs.append(job)
 
-    monkeypatch.setattr(this_host_staging, "_run", ran)
+    monkeypatch.setattr(this_host, "_run", ran)
 
     def call(*words):
         line = ["stage", "--inventory", str(inventory), "--state-dir", str(tmp_path / "state"), *words]
@@ -162,7 +162,7 @@ def test_a_stop_during_the_recovery_ends_there(call, dead_run, tmp_path, monkeyp
     def stopped(*given, **more):
         raise AssertionError(resume(*given, **(more | {"interrupted": lambda: True})))
 
-    monkeypatch.setattr(this_host_staging.api, "job_for_resume", stopped, raising=False)
+    monkeypatch.setattr(this_host.api, "job_for_resume", stopped, raising=False)
     done = call("--resume", dead_run)
     assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
     assert not isinstance(done.exception, Interrupted)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flashferry.devices import session
-from flashferry.devices.napalm_ios import ios_driver
+from flashferry.devices.netmiko_driver import ios_driver
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession

@@ -21,10 +21,9 @@ from flashferry.nightly.backend import (
     RunningLab,
     Topology,
 )
-from flashferry.nightly.night import Fault, Night, NightFault, StepOutcome
+from flashferry.nightly.night import Fault, Night, NightFault, NightLimits, NightSettings, NodeLogin, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.routers import Configurations, Pings, RouterState
-from flashferry.nightly.settings import NightLimits, NightSettings, NodeLogin
 from flashferry.nightly.steps import NightParts
 
 WAN = LinkCondition(bandwidth_kbps=50_000, latency_ms=50, loss_percent=0.01)

@@ -13,8 +13,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.reading import SECTIONS, load_description
 from flashferry.nightly.description.values import LoginFrom, LoginSource, ReachBy
-from flashferry.nightly.night import StepName
-from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightSettings, NodeLogin
+from flashferry.nightly.night import PRODUCT_STEPS, NightLimits, NightSettings, NodeLogin, StepName
 from flashferry.nightly.thresholds import judges
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
 from tests.unit.nightly.describing import ABSENT, described, written

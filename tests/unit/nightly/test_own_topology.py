@@ -9,9 +9,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.settings import NodeLogin
-from flashferry.nightly.topology.made import made_topology
-from flashferry.nightly.topology.own import UNCONDITIONED
+from flashferry.nightly.night import NodeLogin
+from flashferry.nightly.topology.made import UNCONDITIONED, made_topology
 from tests.unit.nightly.describing import described
 
 SSH = """hostname r

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from flashferry.nightly import product as module
-from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock, SystemClock
+from flashferry.nightly.backend import Deadline, NightStopped, StoppableClock, SystemClock
+from flashferry.nightly.night import NodeLogin
 from flashferry.nightly.product import ProductProcesses, end, is_copying, product_environment
-from flashferry.nightly.settings import NodeLogin
 from tests.patience import PATIENCE_S, until
 
 LOGIN = NodeLogin(username="lab", password="secret-of-the-lab")
@@ -160,7 +160,7 @@ def test_a_night_that_is_killed_has_its_product_told_to_end(tmp_path):
     )
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from flashferry.nightly.deadline import Deadline; from flashferry.nightly.settings import NodeLogin\n"
+        "from flashferry.nightly.backend import Deadline; from flashferry.nightly.night import NodeLogin\n"
         "from flashferry.nightly.product import ProductProcesses\n"
         "login = NodeLogin(username='lab', password='secret-of-the-lab')\n"
         "given = {**os.environ, 'PYTHONPATH': sys.argv[2]}\n"

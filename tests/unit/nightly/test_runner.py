@@ -21,8 +21,7 @@ from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.history import past
 from flashferry.nightly.lab_notes import only_one_night
 from flashferry.nightly.night import Fault, NightFault, NightStep, StepName, StepOutcome
-from flashferry.nightly.results import prune
-from flashferry.nightly.runner import locks_of, open_backend, play_night
+from flashferry.nightly.runner import locks_of, open_backend, play_night, prune
 from flashferry.nightly.step_log import SilentWatcher
 from flashferry.nightly.steps import run_night
 from tests.unit.nightly.fakes import FakeBackend, FakeProduct, FakeRouters, WoundClock

@@ -13,7 +13,7 @@ from flashferry.lab.cml.definitions import Definitions, Refused
 from flashferry.lab.cml.topology import parse
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.logins import generated_password
-from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.night import NodeLogin
 from flashferry.nightly.topology.definitions import (
     ROUTERS,
     WrittenLink,

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from flashferry.pilot.anonymise import Anonymiser
-from flashferry.pilot.capture_set import captures, transcript
 from flashferry.pilot.exchanges import Session, read_session
 from flashferry.pilot.facts import Evidence, judge
-from flashferry.pilot.page import page
+from flashferry.pilot.result_folder import captures, page, transcript
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 

@@ -14,7 +14,7 @@ from flashferry.devices.errors import DeviceUnreachable
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored
-from flashferry.pilot import killed_run, steps
+from flashferry.pilot import steps
 from flashferry.pilot.step_results import PilotOptions, Status, Step
 from flashferry.pilot.steps import pilot
 
@@ -211,7 +211,7 @@ def test_the_login_of_the_killed_run_is_in_no_list_of_processes(bench, monkeypat
             return 0
 
     monkeypatch.setenv("FLASHFERRY_SERVICE", "https://service.example")
-    monkeypatch.setattr(killed_run.subprocess, "Popen", Process)
+    monkeypatch.setattr(steps.subprocess, "Popen", Process)
     bench.take(Step.KILL)
     ((words, environment),) = started
     assert "longpassword" not in " ".join(words)

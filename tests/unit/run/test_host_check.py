@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.depot.messages import DepotView
+from flashferry.depot.handshake import DepotView
 from flashferry.depot.status import DepotFound
 from flashferry.run import host_check as module
 from flashferry.sshserver import load_host_keys

@@ -7,12 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.configuration.reading import (
-    load_settings,
-    parsed_listen,
-    write_template,
-)
-from flashferry.service.configuration.tables import SECTIONS
+from flashferry.service.configuration import SECTIONS, load_settings, parsed_listen, write_template
 from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from tests.some import some
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.model.file_keys import Key
-from flashferry.service.configuration.tables import SECTIONS
+from flashferry.service.configuration import SECTIONS
 from flashferry.service.hooks.managing import CHOICES, HookForm
 from flashferry.service.hooks.sending import SIGNATURE, TIMESTAMP, signature
 

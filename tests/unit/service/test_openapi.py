@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flashferry.service.access import ROUTES
-from flashferry.service.api.openapi import written
+from flashferry.service.api.health import written
 from tests.served import serve
 from tests.some import some
 

@@ -14,12 +14,9 @@ import pytest
 from flashferry.core.codec import encode
 from flashferry.core.jobs import JobFolder
 from flashferry.depot.sync.filling import SourceUnreachable
-from flashferry.sites.agent.bench import Bench
-from flashferry.sites.agent.depot import SiteDepot
-from flashferry.sites.agent.lanes import Lanes
-from flashferry.sites.agent.order_checks import OrderRefused
-from flashferry.sites.agent.order_intake import Taker
-from flashferry.sites.agent.retention import Retention
+from flashferry.sites.agent.agent import Lanes, Retention
+from flashferry.sites.agent.bench import Bench, SiteDepot
+from flashferry.sites.agent.order_intake import OrderRefused, Taker
 from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.broker_settings import BrokerSettings
 from flashferry.sites.keys import PrivateKey
@@ -70,7 +67,7 @@ def taker(bench: Bench) -> Taker:
 @pytest.fixture
 def lanes(bench: Bench, taker: Taker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lanes]:
     """The lanes of an agent, which try again at once."""
-    monkeypatch.setattr("flashferry.sites.agent.lanes._AGAIN_S", 0.01)
+    monkeypatch.setattr("flashferry.sites.agent.agent._AGAIN_S", 0.01)
     made = Lanes(bench, taker)
     yield made
     bench.ending.set()
@@ -119,7 +116,7 @@ def test_an_order_that_waited_for_a_depot_until_it_was_over_says_so(
     def fails(_bench: object, _order: object) -> None:
         raise next(errors)
 
-    monkeypatch.setattr("flashferry.sites.agent.lanes.carry_out", fails)
+    monkeypatch.setattr("flashferry.sites.agent.agent.carry_out", fails)
     lanes.start()
 
     def entry() -> ledger.LedgerEntry:
@@ -145,7 +142,7 @@ def test_a_fault_while_it_looks_for_work_does_not_end_its_work(
         raise OSError("the disk is away")
 
     monkeypatch.setattr(taker, "left", faulty)
-    monkeypatch.setattr("flashferry.sites.agent.lanes._POLL_S", 0.01)
+    monkeypatch.setattr("flashferry.sites.agent.agent._POLL_S", 0.01)
     lanes.start()
     until(lambda: len(reads) == 2 and min(reads.values()) > 1, "both lanes read again")
 

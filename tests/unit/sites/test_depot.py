@@ -12,7 +12,7 @@ from flashferry.core.values import replace
 from flashferry.depot.catalogue.part import CatalogueBusy
 from flashferry.depot.sync.filling import SourceUnreachable, SyncStopped
 from flashferry.images.image import PlannedImage
-from flashferry.sites.agent.depot import SiteDepot
+from flashferry.sites.agent.bench import SiteDepot
 from flashferry.sites.settings import SourceSettings
 
 CONTENT = b"an image" * 1000

@@ -14,8 +14,8 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_places, plan_from, plan_text
 from flashferry.model.policy import TuneMode
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.sites.agent.order_checks import OrderRefused, check_order, work_of
-from flashferry.sites.agent.site_plan import site_part
+from flashferry.sites.agent.execution import site_part
+from flashferry.sites.agent.order_intake import OrderRefused, check_order, work_of
 from flashferry.sites.wire import Order, OrderJob, moment_text
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)

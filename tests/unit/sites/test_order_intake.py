@@ -15,8 +15,7 @@ import pytest
 from flashferry.core.values import replace
 from flashferry.sites.agent.bench import Bench, End
 from flashferry.sites.agent.execution import carry_out
-from flashferry.sites.agent.order_checks import OrderRefused
-from flashferry.sites.agent.order_intake import Taker
+from flashferry.sites.agent.order_intake import OrderRefused, Taker
 from flashferry.sites.agent.word_sender import Identity
 from flashferry.sites.keys import PrivateKey
 from flashferry.sites.wire import Order, OrderJob, moment_text, sealed_order

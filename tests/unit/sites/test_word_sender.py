@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.core.jobs import JobFolder
 from flashferry.sites.agent import word_sender
-from flashferry.sites.agent.run_reports import EventTail
+from flashferry.sites.agent.execution import EventTail
 from flashferry.sites.agent.word_sender import Identity, WordSender
 from flashferry.sites.broker import BrokerUnreachable
 from flashferry.sites.keys import PrivateKey

@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 
 from flashferry.lab.cml.standin import PASSWORD, STRANGER, RunningController
-from flashferry.nightly.backend import LinkCondition, PlannedLink, RunningLab, Topology
+from flashferry.nightly.backend import Deadline, LinkCondition, PlannedLink, RunningLab, Topology
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import LabNotes, new_title
 from tests.patience import PATIENCE_S
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from flashferry.core.values import replace
-from flashferry.nightly.backend import LinkCondition, NodeState, RunningLab
+from flashferry.nightly.backend import Deadline, LinkCondition, NodeState, RunningLab
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.cml.images import disk_file, image_of, put_image, remove_image
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.lab_notes import new_title
 from flashferry.nightly.night import Fault, NightFault
 from tests.component.nightly.cml.standing import (

@@ -9,9 +9,9 @@ import os
 import sys
 from pathlib import Path
 
+from flashferry.nightly.backend import Deadline
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Deadline
 from tests.component.nightly.cml.standing import LINK, notes, topology
 
 

@@ -18,10 +18,10 @@ from flashferry.cli.program import build
 from flashferry.core.values import replace
 from flashferry.lab.cml.standin import Exchange
 from flashferry.nightly import runner
+from flashferry.nightly.backend import Clock, Deadline, StoppableClock
 from flashferry.nightly.clean_up import ReapRules, reap
 from flashferry.nightly.cml import access as accessing
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Clock, Deadline, StoppableClock
 from flashferry.nightly.night import Fault, Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.step_log import Watcher
 from flashferry.nightly.steps import NightParts, run_night

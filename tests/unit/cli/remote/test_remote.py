@@ -163,7 +163,7 @@ def at_service(monkeypatch, capsys):
         if token:
             monkeypatch.setenv("FLASHFERRY_SERVICE_TOKEN", token)
         made = partial(ServiceClient, transport=httpx.MockTransport(service), pause=lambda _: None, patience_s=0.0)
-        monkeypatch.setattr("flashferry.cli.remote.connection.ServiceClient", made)
+        monkeypatch.setattr("flashferry.cli.remote.requests.ServiceClient", made)
         monkeypatch.setattr(sys, "argv", ["flashferry", "--service", URL, *words])
         with pytest.raises(SystemExit) as left:
             main()

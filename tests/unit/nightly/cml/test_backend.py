@@ -6,9 +6,8 @@ import httpx
 import pytest
 
 from flashferry.core.redaction import keep_secret
-from flashferry.nightly.backend import LabNode, NodeState, RunningLab, Topology
+from flashferry.nightly.backend import Deadline, LabNode, NodeState, RunningLab, Topology
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import ACCESS, LAB, TITLE, Scripted, controller, error
 from tests.unit.nightly.cml.test_labs_down import OneLab

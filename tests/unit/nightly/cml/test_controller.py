@@ -8,8 +8,8 @@ import ssl
 import httpx
 import pytest
 
+from flashferry.nightly.backend import Deadline
 from flashferry.nightly.cml.controller import Call, below
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import PAGE_502, Scripted, controller, error
 from tests.unit.nightly.fakes import WoundClock

@@ -8,9 +8,8 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from flashferry.nightly.backend import LinkCondition, NodeState, PlannedLink, Topology
+from flashferry.nightly.backend import Deadline, LinkCondition, NodeState, PlannedLink, Topology
 from flashferry.nightly.cml import labs
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, controller, error
 from tests.unit.nightly.fakes import WoundClock

@@ -5,9 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from flashferry.nightly.backend import RunningLab
+from flashferry.nightly.backend import Deadline, RunningLab
 from flashferry.nightly.cml.labs import take_down
-from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.night import Fault, NightFault
 from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, controller, error
 from tests.unit.nightly.fakes import WoundClock

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.redaction import forget_secrets
-from flashferry.service.hooks.delivery import Delivery
 from flashferry.service.hooks.managing import HookForm
+from flashferry.service.hooks.sending import Delivery
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.settings import HookSettings, MailSettings, SecretFrom, ServiceSettings
 from flashferry.store.service.database import moment

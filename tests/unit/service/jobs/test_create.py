@@ -8,9 +8,8 @@ import pytest
 
 from flashferry.service.api.problems import status_of
 from flashferry.service.errors import ServiceError
-from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.create import MOST_OF_A_PERSON, request_job
 from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.queue_order import MOST_OF_A_PERSON
 from flashferry.service.principal import SYSTEM
 from flashferry.store.service.audit import entries
 from flashferry.store.service.jobs import JobKind, JobState, end_job, job_of, latest_jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.service.jobs.queue_order import (
+from flashferry.service.jobs.create import (
     MOST_CHECKING,
     MOST_OF_A_PERSON,
     MOST_SERVING,

@@ -19,7 +19,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.service.jobs import Job, JobKind, JobState, add_job
 from tests.patience import PATIENCE_S, until_async
 from tests.unit.service.live.made import patched
-from tests.unit.service.live.test_follow import AT, write
+from tests.unit.service.live.test_collect import AT, write
 from tests.unit.store.test_status import touch
 
 

@@ -19,7 +19,7 @@ from flashferry.service.live.snapshot import DeviceActivity, EventView, Forecast
 from flashferry.service.metrics.collector import FRESH_S, Figures
 from flashferry.service.metrics.counting import METRICS, MOST_NAMED
 from flashferry.service.metrics.exposition import Sheet
-from flashferry.service.metrics.run_values import put_snapshot, state_of
+from flashferry.service.metrics.scrape import put_snapshot, state_of
 from flashferry.service.settings import MetricsSettings, ProxySettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.service.hooks import HookRow, OutboxRow, add_hook, put_out

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from flashferry.service.pages.trends import device_graph, fleet_graph, site_speeds
 from flashferry.service.settings import RunSettings, ServiceSettings
-from flashferry.service.trends import device_graph, fleet_graph, site_speeds
 from flashferry.store.journal import Journal
 from flashferry.store.measurements import Measurement
 from flashferry.store.service.jobs import latest_jobs

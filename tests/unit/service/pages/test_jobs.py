@@ -7,8 +7,8 @@ import json
 import pytest
 
 from flashferry.core.jobs import JobFolder
+from flashferry.service.jobs.create import ask
 from flashferry.service.jobs.job_spec import JobSpec
-from flashferry.service.jobs.submit import ask
 from flashferry.service.principal import Actor, Grant, Role, Via
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.service.jobs import JobKind, JobState, claim_job, end_job

@@ -5,8 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from flashferry.service.client.client import ServiceClient
-from flashferry.service.client.place import ServicePlace
+from flashferry.service.client.client import ServiceClient, ServicePlace
 from tests.patience import PATIENCE_S
 
 URL = "http://127.0.0.1:8020"

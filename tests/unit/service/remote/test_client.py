@@ -13,8 +13,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.client import client
-from flashferry.service.client.client import ServiceClient, ServiceRefused, ServiceUnusable
-from flashferry.service.client.place import ServicePlace
+from flashferry.service.client.client import ServiceClient, ServicePlace, ServiceRefused, ServiceUnusable
 from tests.unit.service.remote.conftest import Pieces
 
 JOB = {"job_id": "j1", "kind": "check", "state": "queued", "is_open": True, "sites": [], "links": {}}

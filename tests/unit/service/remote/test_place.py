@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
-from flashferry.service.client.place import ServicePlace, checked_token, checked_url, token_in
+from flashferry.service.client.client import ServicePlace, checked_token, checked_url, token_in
 
 
 @pytest.mark.parametrize(

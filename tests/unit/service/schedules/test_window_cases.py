@@ -18,7 +18,7 @@ from flashferry.core.values import replace
 from flashferry.model.fleet_plan import FleetPlan, PlanWindow, spoken
 from flashferry.reports import words
 from flashferry.service.errors import ServiceError
-from flashferry.service.jobs.queue_order import waiting
+from flashferry.service.jobs.create import waiting
 from flashferry.service.plans.deciding import approve
 from flashferry.service.plans.planning import begin
 from flashferry.service.schedules.scheduler import ScheduleSpec, make_schedule, run_once

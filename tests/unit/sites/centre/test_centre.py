@@ -423,21 +423,21 @@ def test_a_silent_site_is_told_with_when_it_was_heard_and_when_it_is_back(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once when it falls silent, and once when it is heard again."""
-    from flashferry.sites.centre import signals
+    from flashferry.sites.centre import following
 
     run = ground.begin(plan(AMS))
     follower, view = Follower(ground.centre, ground.centre.run_named(run), ANN), Watching()
     follower.follow(view, left=lambda: True)
     assert view.said == []
-    present = signals.now
-    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=12))
+    present = following.now
+    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
     follower.follow(view, left=lambda: True)
     assert view.said == ["silent: ams (last message 12 min ago); what it has in hand goes on there"]
     assert follower.silence() == {"ams": "last message 12 min ago"}
-    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=13))
+    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=13))
     assert follower.silence() == {"ams": "last message 13 min ago"}
-    monkeypatch.setattr(signals, "now", present)
+    monkeypatch.setattr(following, "now", present)
     follower.follow(view, left=lambda: True)
     assert view.said[1:] == ["site ams answers again"]
     assert follower.silence() == {}
@@ -492,13 +492,13 @@ def test_what_was_left_out_is_in_no_report_and_fails_nothing(ground: Ground) -> 
 
 def test_a_site_that_is_through_may_be_silent(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is to be heard of it any more, so no row of it says so."""
-    from flashferry.sites.centre import signals
+    from flashferry.sites.centre import following
 
     run = ground.begin(plan([*AMS, *LIM]))
     ground.do_all("ams", f"{run}.ams", [f"ams-r{n}" for n in range(len(AMS))])
     follower, view = Follower(ground.centre, ground.centre.run_named(run), ANN), Watching()
-    present = signals.now
-    monkeypatch.setattr(signals, "now", lambda: present() + timedelta(minutes=12))
+    present = following.now
+    monkeypatch.setattr(following, "now", lambda: present() + timedelta(minutes=12))
     follower.follow(view, left=lambda: True)
     assert follower.silence() == {"lim": "last message 12 min ago"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.model.waves import WavePolicy
-from flashferry.sites.centre.fleet_following import FleetFollower
+from flashferry.sites.centre.following import FleetFollower
 from flashferry.sites.wire import OrderJob
 from flashferry.store.control_requests import Asker
 from tests.unit.sites.centre.ground import RELEASE, Ground

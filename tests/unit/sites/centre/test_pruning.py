@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.api import check_state, prune
-from flashferry.sites.centre.fleet_following import FleetFollower
+from flashferry.sites.centre.following import FleetFollower
 from flashferry.sites.centre.merging import merged, run_report
 from flashferry.store.control_requests import Asker
 from flashferry.store.database import moment

@@ -70,8 +70,8 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     def opened(*_: object) -> Iterator[Centre]:
         yield made.centre
 
-    monkeypatch.setattr("flashferry.sites.centre.scripted.open_centre", opened)
-    monkeypatch.setattr("flashferry.sites.centre.scripted.load_centre", lambda _: made.settings)
+    monkeypatch.setattr("flashferry.sites.runner.open_centre", opened)
+    monkeypatch.setattr("flashferry.sites.runner.load_centre", lambda _: made.settings)
     save_plan(plan(DEVICES), tmp_path / "plan.json")
     return made
 

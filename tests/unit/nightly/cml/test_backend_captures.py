@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from flashferry.nightly.cml.captures import start_capture, stop_capture
+from flashferry.nightly.cml.backend import start_capture, stop_capture
 from flashferry.nightly.night import NightFault
 from tests.unit.nightly.cml.scripted import LAB, Scripted, controller, error
 

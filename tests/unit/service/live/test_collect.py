@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from flashferry.model.states import Phase
 from flashferry.monitor.event_log import event_line
 from flashferry.monitor.events import Event, Progress
-from flashferry.service.live.follow import Follower
+from flashferry.service.live.collect import Follower
 
 AT = datetime(2026, 11, 22, 2, 14, tzinfo=UTC)
 

@@ -1,14 +1,17 @@
-"""The keys of `service.toml`, each with its reader and default; a test compares docs/service.md. No key is a secret."""
+"""Reader of `service.toml`: its keys with their defaults, all checked before the service starts. No key is a secret."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_new
 from flashferry.model.file_keys import (
     Key,
     Place,
@@ -20,12 +23,15 @@ from flashferry.model.file_keys import (
     present_file,
     read_section,
     text,
+    toml_form,
+    toml_of,
     whole,
     word,
 )
 from flashferry.service.people.provisioning import grant_of
 from flashferry.service.settings import (
     HookSettings,
+    ImageSettings,
     LogSettings,
     MailSettings,
     MetricsSettings,
@@ -34,6 +40,7 @@ from flashferry.service.settings import (
     ProxySettings,
     RunSettings,
     SecretFrom,
+    ServiceSettings,
 )
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -278,7 +285,7 @@ def log(place: Place) -> LogSettings:
     return LogSettings(file=values["file"], is_json=values["format"] == "json", has_access=values["access"])
 
 
-_MINUTE_S, _DAY_S = 60.0, 86400.0
+_MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86400.0
 
 
 def _site_names(place: Place) -> dict[str, str]:
@@ -549,3 +556,73 @@ SECTIONS: Mapping[str, Sequence[Key]] = {
     "log": LOG,
 }
 """All keys by section, for the documentation; `[sites]` maps a name to a text each."""
+
+USUAL_NAME = "service.toml"
+"""File name in the state folder."""
+TEMPLATE = "template.toml"
+
+_GB = 10**9
+
+
+def load_settings(path: Path) -> ServiceSettings:
+    """Read the settings in a file; relative paths are relative to its folder.
+
+    Raises:
+        ConfigInvalid: The file cannot be read, is not TOML, or a key is unknown, missing or not valid.
+    """
+    top = read_section(Place(file=path, value=_content(path), form=FORM), TOP)
+    listen, sessions, images = top["listen"], top["sessions"], top["images"]
+    return ServiceSettings(
+        **listen,
+        session_s=sessions["hours"] * _HOUR_S,
+        idle_s=sessions["idle_minutes"] * _MINUTE_S,
+        people=top["people"],
+        site_names=top["sites"],
+        proxy=top["proxy"],
+        oidc=top["oidc"],
+        runs=top["runs"],
+        images=ImageSettings(
+            most_bytes=round(images["most_gigabytes"] * _GB),
+            reserve_bytes=round(images["reserve_gigabytes"] * _GB),
+            vendor_certificates=images["vendor_certificates"],
+        ),
+        keep_hidden_images_s=images["keep_hidden_days"] * _DAY_S,
+        hooks=top["hooks"],
+        mail=top["mail"],
+        metrics=top["metrics"],
+        log=top["log"],
+    )
+
+
+def _content(path: Path) -> dict[str, Any]:
+    return toml_of(
+        path,
+        called="the service's configuration",
+        hint="'flashferry service init' writes one to begin with; without --config the defaults hold",
+    )
+
+
+def write_template(path: Path) -> bool:
+    """Write a commented configuration; return False if the file exists. Raises `ConfigInvalid` on failure."""
+    return write_new(path, files(__package__ or "").joinpath(TEMPLATE).read_text(encoding="utf-8"))
+
+
+def parsed_listen(given: str) -> tuple[str, int]:
+    """Parse `[ADDRESS:]PORT`, IPv6 in brackets; the address is empty if not given. Raises `ConfigInvalid`."""
+    address, _, port = given.rpartition(":")
+    address = address.removeprefix("[").removesuffix("]")
+    try:
+        if address:
+            ip_address(address)
+        number_ = int(port) if port.isascii() and port.isdecimal() else -1
+    except ValueError:
+        number_ = -1
+    if not 0 <= number_ <= 65_535:
+        raise ConfigInvalid(
+            f"--listen {given!r}: expected [ADDRESS:]PORT with a port from 0 to 65535, or fd:N",
+            hint="For example --listen 8020, or --listen 192.0.2.1:8443 to be reached from other hosts",
+        )
+    return address, number_
+
+
+FORM = toml_form("docs/service.md")

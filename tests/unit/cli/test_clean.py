@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flashferry.api.readiness import CleanResult
-from flashferry.cli.view.clean_table import print_clean, to_be_deleted
+from flashferry.cli.clean import print_clean, to_be_deleted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import Outcome
 from flashferry.run.clean import CleanRecord

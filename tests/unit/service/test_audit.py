@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.service.audit.reading import (
+from flashferry.service.audit import (
     COLUMNS,
     ExportForm,
     Head,

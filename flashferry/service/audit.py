@@ -1,4 +1,4 @@
-"""Filter, export and verification of audit entries."""
+"""Filter, verify and export audit entries; `Service.note` writes them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,6 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
 MOST_FAULTS = 20
 ACTION = "audit.head"
 
-
 _DAY = len("2026-11-22")
 _OUTBOX_KEPT = timedelta(days=30)
 
@@ -139,7 +138,7 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """Result of a verification: number of entries, last entry, and the first `MOST_FAULTS` faults."""
+    """Result of a verification: number of entries, last entry (None: none), and the first `MOST_FAULTS` faults."""
 
     count: int
     head: Head | None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flashferry.service.hooks.delivery import GIVES_UP_AFTER_S, Delivery, pause
+from flashferry.service.hooks.sending import GIVES_UP_AFTER_S, Delivery, pause
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.principal import SYSTEM
 from flashferry.service.service import Service

@@ -7,7 +7,7 @@ import pytest
 from flashferry.core.values import replace
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.access import NOT_PROVEN
-from flashferry.nightly.cml.preflight import preflight
+from flashferry.nightly.cml.backend import preflight
 from flashferry.nightly.night import Fault, NightFault, NoCapacity
 from tests.unit.nightly.cml.scripted import ACCESS, TITLE, Scripted, controller, error
 

@@ -1,1 +1,0 @@
-"""Read, verify and export the audit. `Service.note` writes entries."""

@@ -1,1 +1,0 @@
-"""The service's configuration, `service.toml`: reader, checks and template."""
