@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.safe_open import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to

@@ -286,7 +286,7 @@ def check_any_restored(run_id: str, records: Sequence[RecoveryRecord]) -> None:
     if not failures or len(failures) < len(records):
         return
     host, first = failures[0]
-    none = f"none of the {len(records)} devices that it still holds could be restored"
+    none = f"none of the {counted(len(records), 'device')} that it still holds could be restored"
     one = f"{host}, which it still holds, could not be restored"
     raise RestoreIncomplete(
         f"run {run_id} was not resumed: {one if len(records) == 1 else none} ({first.reason})",

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.depot.handshake import DepotView, RunSeen, SiteSeen
 from flashferry.fileserver import EventKind, FileServer, FileServerError, ServerEvent, ServerGone, TicketUnknown
 from flashferry.fileserver.wire import RefusedLogin, SetSiteCap, SlotsGranted, TicketsInvalidated

@@ -12,7 +12,8 @@ import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.fileserver.errors import ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
 from flashferry.fileserver.rpc_channel import ConnectionBroken, MessageInvalid, RpcChannel

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.fileserver import sockets
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.socket_tuning import first_candidates

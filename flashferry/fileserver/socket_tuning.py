@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.units import coarse_rate
-from flashferry.core.values import replace
 from flashferry.fileserver import sockets
 from flashferry.fileserver.transfer_records import SenderReport
 from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s

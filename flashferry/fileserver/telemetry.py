@@ -17,7 +17,8 @@ from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.fileserver.errors import ServerGone, TicketUnknown
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.transfer_records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState

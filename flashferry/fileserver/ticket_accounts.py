@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.redaction import keep_secret
-from flashferry.core.values import replace
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.transfer_records import TicketUse, TransferProgress, TransferState
 from flashferry.images.image import ImageFile

@@ -3,7 +3,8 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-from flashferry.core.values import replace
+from msgspec.structs import replace
+
 from flashferry.fileserver.fixed_login import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.rate_limits import (
     Cap,

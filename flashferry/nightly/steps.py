@@ -13,12 +13,12 @@ from statistics import median
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import scratch_folder
 from flashferry.core.units import rate, rough_megabytes, size
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.images.safe_open import checked_image
 from flashferry.nightly.backend import (
     Clock,

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 
 from msgspec import Struct
-
-from flashferry.core.values import replace
+from msgspec.structs import replace
 
 _ENTRY = re.compile(r"(?P<stamp>\S+Z) (?P<mark>[<>-]) ?(?P<text>.*)")
 

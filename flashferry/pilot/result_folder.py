@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize, sanitize_lines
 from flashferry.core.value_description import counted
-from flashferry.core.values import replace
 from flashferry.devices.connection import ENABLE_SECRET
 from flashferry.pilot.anonymise import Anonymiser
 from flashferry.pilot.exchanges import Entry, Exchange, Session, read_session

@@ -38,7 +38,6 @@ from flashferry.reports.words import lost_copy_sentence, refused_window_sentence
 from flashferry.store.history import History
 from flashferry.store.stored_run import read_run
 from flashferry.store.summaries import restore_source
-from flashferry.store.transfer_row import STAGE
 from inventory.transport_policy import USUAL
 from tasks.read_config import Difference
 from tasks.restore_plan import ForeignChange
@@ -316,7 +315,7 @@ def build_report(
         written_by: Name and version of the program.
         before: Speed with the device's own TCP settings, measured before the run, by host.
     """
-    stages = run.verb == STAGE
+    stages = run.verb == "stage"
     devices = tuple(device_report(one, run.state, before.get(one.host), stages=stages) for one in run.devices)
     return Report(
         run_id=run.run_id,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.redaction import masked
-from flashferry.core.values import replace
 from flashferry.service.service import Service
 from flashferry.store.reader import reading
 from flashferry.store.service.audit import entries

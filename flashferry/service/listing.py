@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct
-
-from flashferry.core.values import replace
+from msgspec.structs import replace
 
 Row = TypeVar("Row")
 PAGE_ROWS = 100

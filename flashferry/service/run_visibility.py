@@ -10,9 +10,9 @@ import sqlite3
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.model.states import NOT_DONE, RunState, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor

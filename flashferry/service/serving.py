@@ -24,11 +24,11 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
 from flashferry.core.state_folder import lock, make_private_directory, open_private
-from flashferry.core.values import replace
 from flashferry.service import audit, reminders
 from flashferry.service.app import build_app
 from flashferry.service.background import BackgroundTasks, PeriodicTask

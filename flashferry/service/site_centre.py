@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flashferry.core.values import replace
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import Sites, sites_of
 from flashferry.service.service import Service

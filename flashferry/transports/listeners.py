@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.fileserver import ListenerSettings, SenderProfile, ServerStartFailed, SettingsInvalid, may_bind
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.http import HTTPS

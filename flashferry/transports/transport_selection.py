@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-from flashferry.core.values import replace
 from flashferry.fileserver import SshOffer
 from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
 from flashferry.transports.transport import Transport

@@ -82,7 +82,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "unit/depot/probing/test_copying.py": {"limit_s": EXPIRES},
     "unit/depot/test_options.py": {"drain_s": PURE},
     "unit/devices/test_scp_source.py": {"timeout": "what is read back of the connection"},
-    "unit/devices/test_netmiko_driver_ssh_client.py": {"settimeout": EXPIRES},
+    "unit/devices/test_ssh_client.py": {"settimeout": EXPIRES},
     "unit/devices/test_login.py": {"banner_timeout": EXPIRES},
     "unit/fileserver/test_transfer_reporter.py": {"stall_after_s": PURE},
     "unit/fileserver/test_ticket_service.py": {"lifetime_s": PURE},

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from flashferry import api
 from flashferry.cli.command_line import SERVER
@@ -20,7 +21,6 @@ from flashferry.cli.options.shared import StateOption, is_typed
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint
-from flashferry.core.values import replace
 from flashferry.service.configuration import USUAL_NAME, load_settings, parsed_listen
 from flashferry.service.errors import ServiceError
 from flashferry.service.principal import Actor, Via

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import sync_folder
 from flashferry.core.state_folder import lock, open_private
-from flashferry.core.values import replace
 from flashferry.depot.catalogue.part import (
     PART,
     PART_SCHEMA,

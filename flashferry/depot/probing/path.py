@@ -29,10 +29,10 @@ from pathlib import Path
 from types import TracebackType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core import units
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.depot.probing import copying as measured
 from flashferry.depot.probing.copying import LISTENING, Copier, Sample
 from flashferry.depot.probing.figures import Ceilings, Login, Row, Trial, best_of, in_order, login_of, row_of

@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from flashferry.core.units import exact_rate
-from flashferry.core.values import replace
 from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.json_access import Node
 from flashferry.core.redaction import sanitize
-from flashferry.core.values import replace
 from flashferry.nightly.backend import (
     Deadline,
     LabNode,

@@ -16,10 +16,10 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.redaction import sanitize
 from flashferry.core.value_description import control_character
-from flashferry.core.values import replace
 from flashferry.service.errors import Conflict, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.hooks.sending import NotSent, Outgoing, send, syslog_address
 from flashferry.service.notices import Notice, NoticeKind

@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_secret, masked, sanitize
-from flashferry.core.values import replace
 from flashferry.service.audit import facts_of
 from flashferry.service.notices import Notice, NoticeKind
 from flashferry.service.outbound import Deadline, HttpAnswer, HttpRequest, NoAnswer, ask

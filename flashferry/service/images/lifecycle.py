@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.files import NotRegular, check_regular
-from flashferry.core.values import replace
 from flashferry.images.image import Digests
 from flashferry.images.image_platform_match import family_of_image
 from flashferry.images.manifest import Contents

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.values import replace
 from flashferry.images.image import published_digests as checked_digests
 from flashferry.images.manifest import Contents
 from flashferry.service.errors import (

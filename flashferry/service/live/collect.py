@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flashferry.core.errors import FlashferryError, reason_of
 from flashferry.core.jobs import JobFolder
-from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.monitor.events import Lines, WrittenEvent, event_of, lines_from
 from flashferry.monitor.progress import Device, Fleet, Roster

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
+from msgspec.structs import replace
 from starlette.responses import RedirectResponse, Response
 
-from flashferry.core.values import replace
 from flashferry.service.api.depends import FormName, FormNames, TheActor, TheService
 from flashferry.service.api.hooks import list_hooks, notices_json
 from flashferry.service.background import BackgroundTasks, TaskState, checks_of

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
+from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
-from flashferry.core.values import replace
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 from msgspec import field as struct_field
+from msgspec.structs import replace
 
 from flashferry.core.jobs import JobFolder
 from flashferry.core.state_folder import open_private
-from flashferry.core.values import replace
 from flashferry.model.fleet_plan import PlanWindow
 from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, checked_title

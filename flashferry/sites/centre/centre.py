@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
-from flashferry.core.values import replace
 from flashferry.model.fleet_plan import FleetPlan, PlannedDevice
 from flashferry.sites.centre.collecting import CANARIES, CHECK_PREFIX, OTHERS, Collector, now
 from flashferry.sites.centre.gate import first_wave

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flashferry.core.codec import CodecError, decode, stored_json
 from flashferry.core.errors import Kind
-from flashferry.core.values import replace
 from flashferry.images.image import Image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure, RunReport

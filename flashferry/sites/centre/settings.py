@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading
-from flashferry.core.values import replace
 from flashferry.model.file_keys import parsed_toml
 from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry import api
-from flashferry.cli.depot import _print
+from flashferry.cli.depot_images import _print
 from flashferry.cli.main import main
 from flashferry.cli.terminal.output import verb_given
 from flashferry.depot.catalogue.part import now

@@ -41,7 +41,7 @@ def texts(tree: ast.Module) -> Iterator[str]:
 
 def hands_on(path: Path, tree: ast.Module) -> bool:
     """Tell whether one hands the connection of its transaction on to the store: names its kind, says nothing to it."""
-    return not set(HANDS_ON).isdisjoint(path.parents) and "connect(" not in ast.unparse(tree)
+    return not set(HANDS_ON).isdisjoint(path.parents) and "sqlite3.connect(" not in ast.unparse(tree)
 
 
 def speaks_sql(path: Path, tree: ast.Module) -> bool:
