@@ -329,6 +329,10 @@ def _oidc(place: Place) -> OidcSettings:
             "expected an issuer by https, found one without: the sign-in could be forged on the way",
             "Begin 'issuer' with https://",
         )
+    if "openid" not in values["scopes"]:
+        raise place.problem(
+            "expected the scope openid among scopes, found none: without it there is no ID token", "Add openid"
+        )
     return OidcSettings(**values)
 
 
@@ -447,6 +451,14 @@ OIDC = (
         "a list of words",
         "program that prints our secret there; without one we are a public client",
         default=(),
+    ),
+    make_key(
+        "scopes",
+        words,
+        "a list of words",
+        "what the provider is asked for; some, such as dex, give groups only for the scope `groups`",
+        default=("openid", "profile", "email"),
+        shown_default='`["openid", "profile", "email"]`',
     ),
     make_key("groups_claim", word, "a word", "the claim that names groups", default="groups"),
     make_key(

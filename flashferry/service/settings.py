@@ -49,6 +49,7 @@ class OidcSettings(Struct, frozen=True, kw_only=True):
     issuer: str
     client_id: str
     secret_command: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
     groups_claim: str = "groups"
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -4,6 +4,8 @@ Facts
 -----
 * OpenID Connect Core 1.0, 3.1.3.7: issuer, audience, signature, expiry and nonce of an ID token are checked; `azp` if
   there are several audiences. `none` and shared-key algorithms are not accepted: anyone with the public key could sign.
+* OpenID Connect Core 1.0, 5.3 and 5.4: a provider may give claims such as groups by its UserInfo endpoint alone. It is
+  asked only if a claim that we need is missing; what the signed ID token says comes first, and `sub` must be the same.
 * RFC 7636: a code is useless without the verifier.
 * RFC 9207: an issuer in the answer must be the one that was asked.
 * The provider's metadata and keys are checked before they are cached: an invalid answer replaces nothing.
@@ -53,6 +55,8 @@ MOST_BYTES = 2**20
 TIMEOUT_S = 10.0
 """For each request, from its connection to the end of its answer."""
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_USERINFO = "userinfo_endpoint"
+"""Optional in the provider's metadata."""
 _SECRET_S = 30.0
 CALLBACK = "/login/oidc/callback"
 """Path of this service to which the provider sends users back."""
@@ -117,7 +121,7 @@ class Provider:
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": self._callback,
-            "scope": "openid profile email",
+            "scope": " ".join(self._settings.scopes),
             "state": state,
             "nonce": nonce,
             "code_challenge": challenge,
@@ -142,12 +146,14 @@ class Provider:
         if not answer.get("code"):
             raise _refused("expected a code in the provider's answer, found none")
         try:
-            claims = self._claims(self._id_token(answer["code"], str(started["verifier"])), str(started["nonce"]))
-            return self._person(claims), str(started["next"])
+            tokens = self._tokens(answer["code"], str(started["verifier"]))
+            claims = self._claims(str(tokens["id_token"]), str(started["nonce"]))
+            return self._person(self._completed(claims, tokens.get("access_token"))), str(started["next"])
         except (RecursionError, UnicodeError) as error:
             raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
 
-    def _id_token(self, code: str, verifier: str) -> str:
+    def _tokens(self, code: str, verifier: str) -> Mapping[str, object]:
+        """Exchange the code; return the answer, which has an `id_token`."""
         # Do not mask the code: its sender chooses it, and could mask any word on every page.
         sent = {
             "grant_type": "authorization_code",
@@ -158,10 +164,22 @@ class Provider:
         }
         if self._settings.secret_command:
             sent["client_secret"] = _secret(self._settings.secret_command)
-        token = self._fetch("POST", self._endpoint("token_endpoint"), sent).get("id_token")
-        if not isinstance(token, str):
+        tokens = self._fetch("POST", self._endpoint("token_endpoint"), sent)
+        if not isinstance(tokens.get("id_token"), str):
             raise _refused("expected an ID token from the provider, found none")
-        return token
+        return tokens
+
+    def _completed(self, claims: Mapping[str, object], access_token: object) -> Mapping[str, object]:
+        """Return the claims with those of the UserInfo endpoint, if one that we need is missing and there is one."""
+        has_name = bool(claims.get("preferred_username") or claims.get("email"))
+        has_groups = not self._settings.roles or self._settings.groups_claim in claims
+        endpoint = self.about().get(_USERINFO)
+        if (has_name and has_groups) or endpoint is None or not isinstance(access_token, str):
+            return claims
+        more = self._fetch("GET", endpoint, headers={"Authorization": f"Bearer {access_token}"})
+        if more.get("sub") != claims["sub"]:
+            raise _refused("the provider's UserInfo is of another user than its ID token")
+        return {**more, **claims}
 
     def _claims(self, token: str, nonce: str) -> Mapping[str, object]:
         # Late: slow to import, and needed only with a provider.
@@ -215,7 +233,8 @@ class Provider:
         issuer = document.get("issuer")
         if not isinstance(issuer, str) or issuer.rstrip("/") != self._settings.issuer.rstrip("/"):
             raise _unusable("it calls itself by another issuer than the settings do")
-        return {"issuer": issuer, **{name: self._judged_endpoint(document, name) for name in _ENDPOINTS}}
+        names = (*_ENDPOINTS, *((_USERINFO,) if _USERINFO in document else ()))
+        return {"issuer": issuer, **{name: self._judged_endpoint(document, name) for name in names}}
 
     def _judged_endpoint(self, document: Mapping[str, object], name: str) -> str:
         url = document.get(name)
@@ -248,8 +267,16 @@ class Provider:
         is_fresh = kept is not None and 0 <= (self._now() - kept[0]).total_seconds() < KEPT_S
         return kept[1] if kept is not None and is_fresh else None
 
-    def _fetch(self, method: str, url: str, form: Mapping[str, str] | None = None) -> Mapping[str, object]:
-        request = HttpRequest(method=method, url=url, headers={"Accept": "application/json"}, form=form)
+    def _fetch(
+        self,
+        method: str,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, object]:
+        request = HttpRequest(
+            method=method, url=url, headers={"Accept": "application/json", **(headers or {})}, form=form
+        )
         host = urlsplit(url).netloc
         try:
             answer = ask(self._client(), request, most_s=TIMEOUT_S, most_bytes=MOST_BYTES)

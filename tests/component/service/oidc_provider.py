@@ -31,6 +31,7 @@ class StandIn:
     )
     key: ECKey = field(default_factory=lambda: ECKey.generate_key("P-256", parameters={"kid": "k1"}))
     claims: dict[str, Any] = field(default_factory=dict)
+    userinfo: dict[str, Any] = field(default_factory=dict)
     document: dict[str, Any] = field(default_factory=dict)
     signed: Callable[[dict[str, Any]], str] | None = None
     published: list[Any] = field(default_factory=list)
@@ -65,10 +66,14 @@ class StandIn:
                 "authorization_endpoint": f"{ISSUER}/authorize",
                 "token_endpoint": f"{ISSUER}/token",
                 "jwks_uri": f"{ISSUER}/keys",
+                **({"userinfo_endpoint": f"{ISSUER}/userinfo"} if self.userinfo else {}),
             }
             return httpx.Response(200, json=about | self.document)
         if path == "/realm/keys":
             return httpx.Response(200, json={"keys": self.published or [self.key.as_dict(private=False)]})
+        if path == "/realm/userinfo":
+            is_ours = request.headers.get("Authorization") == "Bearer a"
+            return httpx.Response(200, json=self.userinfo) if is_ours else httpx.Response(401)
         if path == "/realm/token":
             return self._token(dict(parse_qsl(request.content.decode())))
         return httpx.Response(404)

@@ -80,6 +80,44 @@ def test_groups_are_followed_at_each_sign_in(served, provider):
     assert [f"{one['role']}@{one['site']}" for one in told["grants"]] == ["approver@*"]
 
 
+def test_claims_that_the_id_token_lacks_come_from_userinfo(served, provider):
+    """Some providers name user and groups there alone; what the signed token says stays."""
+    provider.person = {"sub": "u-1", "name": "Ann B"}
+    provider.userinfo = {"sub": "u-1", "preferred_username": "Ann", "name": "Other", "groups": ["noc"]}
+    found = served.call("GET", "/api/v1/me", session(sign_in(served, provider))).json()
+    with served.service.database.reading() as database:
+        assert [(one.name, one.display) for one in rows.people(database)] == [("ann", "Ann B")]
+    assert [f"{one['role']}@{one['site']}" for one in found["grants"]] == ["operator@AMS", "viewer@*"]
+
+
+def test_userinfo_is_not_asked_where_nothing_is_missing(served, provider):
+    """One request less for each sign-in, and one answer less to trust."""
+    provider.userinfo = {"sub": "u-1", "groups": ["boss"]}
+    sign_in(served, provider)
+    assert "/realm/userinfo" not in provider.asked
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "status"),
+    [({"sub": "u-2", "groups": ["noc"]}, 403), ({"groups": ["noc"]}, 403), ({"sub": "u-1", "groups": {"noc": 1}}, 403)],
+    ids=str,
+)
+def test_userinfo_of_another_user_signs_in_no_one(served, provider, userinfo, status):
+    """OpenID Connect Core 5.3.2: the subject must be that of the ID token."""
+    provider.person = {"sub": "u-1", "preferred_username": "Ann"}
+    provider.userinfo = userinfo
+    assert sign_in(served, provider).status_code == status
+    assert [(one.action, one.outcome) for one in served.audit()] == [("login.failed", "refused")]
+
+
+def test_the_scopes_of_the_settings_are_asked_for(served, provider):
+    """A provider such as dex gives groups only for a scope of its own."""
+    settings = replace(SETTINGS, scopes=("openid", "email", "groups"))
+    served.app.state.provider = Provider(settings, callback=CALLBACK, now=served.clock, client=provider.client)
+    url, _ = begin(served)
+    assert "scope=openid+email+groups&" in url
+
+
 @pytest.mark.parametrize(
     "claims",
     [
