@@ -139,6 +139,11 @@ class Totals(Struct, frozen=True, kw_only=True):
         return counts[phase]
 
     @property
+    def resumable(self) -> int:
+        """Return how many devices a resume of the run would stage: neither done nor refused."""
+        return self.devices - self.done - self.refused
+
+    @property
     def over(self) -> int:
         """Return the number of devices that ended."""
         return self.done + sum(self.of(phase) for phase in NOT_DONE)

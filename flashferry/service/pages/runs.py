@@ -99,7 +99,7 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     return {
         "steers": operates and run.is_alive,
         "restores": operates and is_over and bool(run.unrestored),
-        "resumes": operates and is_over and run.verb == "stage" and plan is not None and bool(run.whole.not_started),
+        "resumes": operates and is_over and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
         "approves": approves and run.is_alive and len(run.waves) > 1,
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,

@@ -130,7 +130,7 @@ WRONG = {
     '[oidc]\nissuer = "https://x.example"': "key 'oidc.client_id': expected a text, found none",
     '[oidc.roles]\na = ["king"]\n[oidc]\nissuer = "https://x"\nclient_id = "c"': r"key 'oidc.roles.a\[0\]'",
     '[oidc]\nissuer = "http://x.example"\nclient_id = "c"': "expected an issuer by https",
-    '[oidc]\nissuer = "https://x.example"\nclient_id = "c"\nscopes = ["email"]': "expected the scope openid among scopes",
+    '[oidc]\nissuer = "https://x"\nclient_id = "c"\nscopes = ["email"]': "expected the scope openid among scopes",
     "[runs]\nresumes = 3": "key 'runs.resumes'",
     '[runs]\noptions = "--keyring"': "key 'runs.options': expected a list of texts",
     '[hooks.a]\nsecret_command = ["a"]\nsecret_credential = "b"': "found both",

@@ -146,3 +146,11 @@ def test_a_device_that_is_not_restored_keeps_the_word_of_its_outcome():
     one = run(device(state="failed", is_held=True, outcome="failed"), state=RunState.FINISHED)
     cell = device_row(one, one.devices[0], {})["state"]
     assert (cell.text, cell.tone) == ("failed, NOT RESTORED", "bad")
+
+
+@pytest.mark.parametrize(("outcome", "resumable"), [("interrupted", 1), ("failed", 1), ("done", 0), ("refused", 0)])
+def test_a_run_is_resumed_where_a_device_is_neither_done_nor_refused(outcome, resumable):
+    """A run that was stopped in its last wave has interrupted devices alone, and can be resumed."""
+    state = "done" if outcome == "done" else "failed"
+    found = run(device(state=state, outcome=outcome), device("r2", "done", outcome="done"), state=RunState.FINISHED)
+    assert found.whole.resumable == resumable
