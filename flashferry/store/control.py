@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
 from flashferry.store.reader import find_run, is_run_alive, reading, unknown_run
 from flashferry.store.stored_run import StoredRun
-from flashferry.store.tables import RunRow, run_row, waiting_runs
+from flashferry.store.tables import ControlRow, RunRow, control_row, waiting_runs
 
 
 class ControlRequest(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class ControlRequest(Struct, frozen=True, kw_only=True):
     waiting_wave: int | None = None
 
     @classmethod
-    def of(cls, row: RunRow) -> ControlRequest:
+    def of(cls, row: ControlRow | RunRow) -> ControlRequest:
         """Make it from a run's row."""
         return cls(
             paused=bool(row.paused),
@@ -51,7 +51,7 @@ def control_request(directory: Path, run_id: str) -> ControlRequest:
     """
     found_id = find_run(directory, run_id)
     with reading(directory) as database:
-        row = run_row(database, found_id) if database is not None else None
+        row = control_row(database, found_id) if database is not None else None
     if row is None:
         raise unknown_run(run_id, [])
     return ControlRequest.of(row)

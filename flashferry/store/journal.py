@@ -34,6 +34,7 @@ from flashferry.store.tables import (
     RunRow,
     SampledRow,
     columns_of,
+    control_row,
     device_row,
     lease_row,
     lease_rows,
@@ -182,12 +183,15 @@ class JournalRuns:
             ) from None
 
     def control(self, run_id: str) -> ControlRequest:
-        """Return what operators requested of a run. One query: cheap enough for once a second.
+        """Return what operators requested of a run. One small query: cheap enough for each start of a device.
 
         Raises:
             ConfigInvalid: The run is unknown.
         """
-        return ControlRequest.of(self._run_row(run_id))
+        found = self._read(lambda database: control_row(database, run_id))
+        if found is None:
+            raise self._unknown(run_id)
+        return ControlRequest.of(found)
 
     def set_control(
         self,
@@ -234,8 +238,11 @@ class JournalRuns:
     def _run_row(self, run_id: str) -> RunRow:
         found = self._read(lambda database: run_row(database, run_id))
         if found is None:
-            raise unknown_run(run_id, [known for known, _ in self._read(runs_by_age)])
+            raise self._unknown(run_id)
         return found
+
+    def _unknown(self, run_id: str) -> ConfigInvalid:
+        return unknown_run(run_id, [known for known, _ in self._read(runs_by_age)])
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> int:
         """Change rows, synced to disk; return how many."""

@@ -38,6 +38,17 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlRow:
+    """What operators requested of a run, without the run's request, which grows with the fleet."""
+
+    TABLE: ClassVar = "runs"
+    paused: int
+    stopping: int
+    approved_wave: int
+    waiting_wave: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRow:
     """A device of a run, without its JSON columns."""
 
@@ -173,7 +184,9 @@ class EndedCopy:
     rate_bytes_per_s: float
 
 
-Row = TypeVar("Row", RunRow, SteerRequest, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
+Row = TypeVar(
+    "Row", RunRow, ControlRow, SteerRequest, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow
+)
 
 _THIS_DEVICE = "WHERE run_id = ? AND host = ?"
 
@@ -197,6 +210,11 @@ def runs_by_age(database: sqlite3.Connection) -> list[tuple[str, str]]:
 def run_row(database: sqlite3.Connection, run_id: str) -> RunRow | None:
     """Return a run."""
     return next(iter(_rows(database, RunRow, "WHERE run_id = ?", (run_id,))), None)
+
+
+def control_row(database: sqlite3.Connection, run_id: str) -> ControlRow | None:
+    """Return what operators requested of a run."""
+    return next(iter(_rows(database, ControlRow, "WHERE run_id = ?", (run_id,))), None)
 
 
 def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
