@@ -23,8 +23,8 @@ def says(standin, tmp_path, monkeypatch, nightly, log_in):
 def test_reap_tells_what_went_and_what_stays(standin, backend, says, tmp_path):
     """In lines, with 0 where nothing of dead nights is left."""
     dead, running, strangers = up(backend, pid=NOBODY), up(backend), as_stranger(standin)
-    code, out, _ = says("reap", "--state-dir", str(tmp_path / "state"))
-    assert code == 0
+    code, out, err = says("reap", "--state-dir", str(tmp_path / "state"))
+    assert code == 0, err
     assert f"{dead.title}: removed: its night on this host, process {NOBODY}, is dead" in out
     assert f"{running.title}: left alone: " in out
     assert [state(standin, one) for one in (dead.lab_id, running.lab_id, strangers)] == [None, "STARTED", "STARTED"]
@@ -38,8 +38,8 @@ def test_a_controller_that_cannot_be_asked_is_the_labs_fault(standin, says, monk
     """Exit code 7, one sentence, no password."""
     monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", "not-the-password")
     code, _, err = says("reap")
-    assert code == 7
-    assert "could not log in to the controller: it refused the login" in err
+    assert code == 7, err
+    assert "could not log in to the controller: it refused the login" in err, err
     assert "not-the-password" not in err
 
 

@@ -10,7 +10,8 @@ import httpx
 from virl2_client.models.authentication import BlankAuth, CustomClient
 
 from flashferry.nightly.cml.access import ControllerAccess, read_version
-from flashferry.nightly.cml.controller import Controller, Trace
+from flashferry.nightly.cml.controller import Controller
+from flashferry.nightly.cml.trace import Trace
 from tests.unit.nightly.fakes import WoundClock
 
 PAGE_502 = httpx.Response(502, html="<html><title>502 Bad Gateway</title></html>")
