@@ -26,6 +26,8 @@ from flashferry.nightly.step_log import SilentWatcher
 from flashferry.nightly.steps import run_night
 from tests.unit.nightly.fakes import FakeBackend, FakeProduct, FakeRouters, WoundClock
 
+REAP = import_module("flashferry.cli.nightly.reap")
+"""Imported before anything is put in its backend's place: a verb's module is otherwise imported when it is called."""
 DESCRIPTION = """
 controller: {url: 'https://cml.example.net'}
 topology:
@@ -183,10 +185,8 @@ def test_a_fault_that_leaves_a_verb_has_its_own_code(file, monkeypatch, capsys, 
         raise NightFault("something is off", fault=fault, step="preflight", hint="Look")
         yield
 
-    # A verb's module is imported when it is called: first of all here, or it would keep what is put in its place.
-    reap = import_module("flashferry.cli.nightly.reap")
     monkeypatch.setattr(runner, "open_backend", opened)
-    monkeypatch.setattr(reap, "open_backend", opened)
+    monkeypatch.setattr(REAP, "open_backend", opened)
     words = ["flashferry", "nightly", verb, str(file), "--state-dir", str(file.parent / "state"), "--json"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as left:
