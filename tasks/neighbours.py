@@ -271,7 +271,7 @@ def _one_as_shown(change: Change, shown: str | None) -> Change:
 def _in_other_hands(running: Configured, name: str) -> str:
     """Return the other run that holds the device, by its mark; empty if there is none."""
     theirs = next((line for line in running.lines if is_mark(line) and not _is_named(line, name)), None)
-    return f"{owner_of(theirs)} has this device in its hands, too" if theirs is not None else ""
+    return f"{owner_of(theirs)} holds this device, too" if theirs is not None else ""
 
 
 def _is_named(line: str, name: str) -> bool:

@@ -283,7 +283,7 @@ class _Restoring:
         is_marked = any(change.line_in(seen.tcp, ()) for change in marks)
         other = other_mark(seen.tcp.lines, marks_in(self._changes))
         if other is not None and (needs_mark or not is_marked):
-            return f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
+            return f"{owner_of(other)} holds this device (its mark there is '{other}')"
         if needs_mark and marks and not is_marked and not self._is_ours_by_applet(seen):
             # The mark is sent before any other line: if it was never seen, no line of ours may be there either.
             mark, was_seen = marks[0].ours, any(change.shown for change in marks)

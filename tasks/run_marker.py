@@ -92,7 +92,7 @@ def owner_of(line: str) -> str:
 def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
     """Return the refusal of a device that has another run's mark."""
     return DeviceRefused(
-        f"{owner_of(mark)} has this device in its hands (its mark there is '{mark}')",
+        f"{owner_of(mark)} holds this device (its mark there is '{mark}')",
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "

@@ -374,7 +374,7 @@ def _changed(plan: TunePlan, sent: tuple[str, ...], present: TcpLines) -> Iterat
     """Yield a sentence for each line to be sent that replaces something else than when the plan was made."""
     other = other_mark(present.lines, marks_in(plan.changes))
     if other is not None:
-        yield f"{owner_of(other)} has this device in its hands (its mark there is '{other}')"
+        yield f"{owner_of(other)} holds this device (its mark there is '{other}')"
     for change in plan.changes:
         now = present.of(change.keyword)
         if change.ours in sent and not change.is_mark and now != change.before:

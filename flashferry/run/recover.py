@@ -115,7 +115,7 @@ def recover(
         for option, names in (("--device-is", confirmed), ("--accept", accepted)):
             if strange := sorted(names - known):
                 raise ConfigInvalid(
-                    f"{option} {strange[0]}: expected a device that a dead run left in its hands, found no such device",
+                    f"{option} {strange[0]}: expected a device that a dead run still holds, found no such device",
                     hint="'flashferry status' names them",
                 )
         damaged = tuple(
@@ -393,7 +393,7 @@ def _entry(journal: Journal, held: Iterable[LeasedDevice | DamagedEntry], name: 
     found = [entry for entry in held if name in (entry.host, f"{entry.run_id}/{entry.host}")]
     if not found:
         raise ConfigInvalid(
-            f"--forget {name}: expected a device that a dead run left in its hands, found no such device",
+            f"--forget {name}: expected a device that a dead run still holds, found no such device",
             hint="'flashferry status' names them",
         )
     if len(found) > 1:
@@ -403,7 +403,7 @@ def _entry(journal: Journal, held: Iterable[LeasedDevice | DamagedEntry], name: 
     (entry,) = found
     if journal.is_alive(entry.run_id):
         raise ConfigInvalid(
-            f"--forget {name}: run {entry.run_id} is alive and has it in its hands",
+            f"--forget {name}: run {entry.run_id} is alive and holds it",
             hint=f"Let it end, or stop it with 'flashferry run stop {entry.run_id}'",
         )
     return entry

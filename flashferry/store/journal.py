@@ -325,7 +325,7 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
         raise ValueError(f"{host}: run {run_id} has no such device")
     if row.touched:
         raise DeviceRefused(
-            f"run {run_id} has this device in its hands, or left it before it was proven restored",
+            f"run {run_id} holds this device, or left it before it was proven restored",
             host=host,
             step="resume",
             hint="Run 'flashferry recover' first",
@@ -522,7 +522,7 @@ class Journal(JournalRuns):
         except sqlite3.IntegrityError:
             self._files.remove(run_id, host)
             raise DeviceRefused(
-                "another run has this device in its hands, or died before it was proven restored",
+                "another run holds this device, or died before it was proven restored",
                 host=host,
                 step="snapshot",
                 hint="Wait for that run, or run 'flashferry recover'",

@@ -45,13 +45,13 @@ class Lease(Struct, frozen=True, kw_only=True):
         name = "" if host == self.host else f", as {self.host}"
         if self.is_alive:
             return DeviceRefused(
-                f"run {self.run_id} has this device in its hands{name}",
+                f"run {self.run_id} holds this device{name}",
                 host=host,
                 step="check",
                 hint=f"Wait for that run, or stop it with 'flashferry run stop {self.run_id}'",
             )
         return DeviceRefused(
-            f"run {self.run_id} died with this device in its hands{name}, which may not be what it was",
+            f"run {self.run_id} died while it held this device{name}, which may not be what it was",
             host=host,
             step="check",
             hint="Run 'flashferry recover' first",

@@ -125,7 +125,7 @@ def test_stage_warns_of_what_a_dead_run_left(held_rig):
     rig.release()
     again = rig.verb("stage", "--image", rig.image(1000, "other.bin"))
     assert again.code == 3
-    assert "warning: a dead run had xe1 in its hands; run 'flashferry recover'" in again.err
+    assert "warning: a dead run still holds xe1; run 'flashferry recover'" in again.err
     assert device_of(again.json)["failure"]["kind"] == "DeviceRefused"
     assert rig.verb("recover").code == 0
     assert rig.configurations() == before

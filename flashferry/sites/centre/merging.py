@@ -108,7 +108,7 @@ def _held(record: DeviceRecord, part: Part) -> DeviceRecord:
     """Return the record of a device that its part still held at the end, so that it is not proven restored."""
     why = Failure(
         step="restore",
-        reason=f"site {part.site} ended with the device in its hands: it is not proven to be what it was",
+        reason=f"site {part.site} ended while it held the device, which is not proven to be what it was",
         hint="Run 'flashferry recover' at the site, in its agent's state folder",
         kind=Kind.RESTORE_INCOMPLETE,
     )

@@ -202,7 +202,7 @@ def test_leases_are_known_without_the_journal(tmp_path, enter, touch):
     for _ in range(2):
         (lease,) = leases(tmp_path)
         assert (lease.run_id, lease.host, lease.is_alive) == (run_id, "r1", False)
-        assert "died with this device in its hands" in lease.refusal("r1").message
+        assert "died while it held this device" in lease.refusal("r1").message
         assert leases(tmp_path, besides=run_id) == ()
         remove_database(tmp_path)
     assert leases(tmp_path / "none") == ()

@@ -229,7 +229,7 @@ def test_a_device_in_another_controllers_hands_is_refused(table_device, there):
     told |= {"verify /sha512": f"verify /sha512 (bootflash:/image.bin) = {'b' * 128}"}
     report = check_device(table_device(told), IMAGE)
     assert not report.already_there
-    assert "run 20261122-1 of you@there has this device in its hands" in str(report.refusal)
+    assert "run 20261122-1 of you@there holds this device" in str(report.refusal)
     assert "'no alias exec flashferry-20261122-1'" in str(report.refusal_hint)
 
 

@@ -336,5 +336,5 @@ def test_a_device_that_another_controller_has_in_hand_serves_nobody():
     router = Router()
     plan = planned(router)
     router.lines.append(mark_line("20260101-000000-bbbb", "ops@there"))
-    assert "in its hands" in set_service(session(router), plan).reason
+    assert "holds this device" in set_service(session(router), plan).reason
     assert router.sent == []

@@ -422,7 +422,7 @@ def test_who_finds_another_mark_beside_its_own_does_not_go_on():
     """Two controllers started in the same moment: the restore takes the lines back, and the mark once they are gone."""
     router = Router()
     router.lines["other"] = OTHERS
-    with pytest.raises(DeviceRefused, match=r"run 20261122-2 of you@there has this device in its hands"):
+    with pytest.raises(DeviceRefused, match=r"run 20261122-2 of you@there holds this device"):
         apply_plan(router.session, marked())
     assert router.lines["flashferry-20261122-1"] == MARK
     assert len(router.sent) == 1

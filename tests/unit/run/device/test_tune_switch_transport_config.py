@@ -252,6 +252,6 @@ def test_a_device_that_another_controller_took_is_left_to_it(transport):
     theirs = mark_line("RUN2", "they@there")
     router.lines = [*(line for line in router.lines if line != MARK), theirs]
     router.log.clear()
-    with pytest.raises(DeviceRefused, match="has this device in its hands"):
+    with pytest.raises(DeviceRefused, match="holds this device"):
         apply_other_plan(router, disk.changes, other(before, transport=transport), remember=disk.remember)
     assert HTTP_SOURCE not in router.lines

@@ -743,8 +743,8 @@ def test_members_that_came_and_went_since_the_staging(look):
 
 def test_a_device_in_the_hands_of_a_run_is_not_ready(look):
     """What the journal owes it counts, whatever the device says."""
-    found = look(stack(), owed="run X has it in its hands")
-    assert [one.sentence for one in found.blocking] == ["run X has it in its hands"]
+    found = look(stack(), owed="run X holds it")
+    assert [one.sentence for one in found.blocking] == ["run X holds it"]
 
 
 def test_an_unprivileged_session_is_refused(table_device):
