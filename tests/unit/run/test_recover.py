@@ -280,7 +280,7 @@ def test_a_device_that_the_operator_vouches_for_is_restored(nornir, journal, mon
 def test_nobody_vouches_for_a_device_that_no_run_left(nornir, journal):
     """A name that is mistyped is told before anything is sent."""
     left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
-    with pytest.raises(ConfigInvalid, match="--device-is r9: expected a device that a dead run left"):
+    with pytest.raises(ConfigInvalid, match="--device-is r9: expected a device that a dead run still holds"):
         recover(nornir, journal, confirmed=frozenset({"r9"}))
 
 
@@ -358,7 +358,7 @@ def test_what_is_about_to_change_is_not_accepted(nornir, journal, monkeypatch):
 def test_no_device_is_accepted_that_no_run_left(nornir, journal):
     """A name that is mistyped is told before anything is sent."""
     left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
-    with pytest.raises(ConfigInvalid, match="--accept r9: expected a device that a dead run left"):
+    with pytest.raises(ConfigInvalid, match="--accept r9: expected a device that a dead run still holds"):
         recover(nornir, journal, accepted=frozenset({"r9"}))
 
 

@@ -56,7 +56,7 @@ def test_of_several_one_must_be_said(journal, enter, touch_as):
 def test_nothing_ends_where_one_name_is_wrong(journal, enter, touch_as):
     """All names are looked at before the first lease ends."""
     left(journal, enter, touch_as, "r1", "SN1/r1")
-    with pytest.raises(ConfigInvalid, match="--forget r9: expected a device that a dead run left"):
+    with pytest.raises(ConfigInvalid, match="--forget r9: expected a device that a dead run still holds"):
         forget(journal, ["r1", "r9"])
     assert len(pending(journal)) == 1
 
