@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -40,6 +40,32 @@ class Loss:
             self._is_bad = self._draw() < profile.burst_enter_ratio
             counters.lost_bursts += self._is_bad
         return self._draw() < (profile.burst_loss_ratio if self._is_bad else profile.loss_ratio)
+
+
+_FULL_BYTES = 1400
+_COPY_PACKETS = 10
+"""A copy has begun when so many full packets were offered, a server's first flight (RFC 6928); a login has fewer."""
+
+
+class PlannedLoss:
+    """Loses one full packet at each of some times, counted from the start of a copy."""
+
+    def __init__(self, times_s: Sequence[float]) -> None:
+        self._times_s = deque(times_s)
+        self._full_packets = 0
+        self._origin_s = 0.0
+
+    def hits(self, size: int, now_s: float) -> bool:
+        """Return whether a packet that is offered now is lost."""
+        if size < _FULL_BYTES or not self._times_s:
+            return False
+        self._full_packets += 1
+        if self._full_packets <= _COPY_PACKETS:
+            self._origin_s = now_s
+        if now_s - self._origin_s < self._times_s[0]:
+            return False
+        self._times_s.popleft()
+        return True
 
 
 class Bucket:
@@ -114,6 +140,7 @@ class DirectionProfile:
         burst_loss_ratio: Share of packets lost in the bad state.
         policer_rate_bps: Bits of IP packets per second that pass, by a bucket of `policer_burst_bytes`; None: all.
         queue_packets: Most packets waiting or in service, >= 1; None for no limit. `queue_bytes` is the same in bytes.
+        loss_times_s: When the wire loses one full packet each, counted from the start of a copy (`_COPY_PACKETS`).
     """
 
     rate_bps: float
@@ -127,6 +154,7 @@ class DirectionProfile:
     policer_burst_bytes: int = 65536
     queue_packets: int | None = None
     queue_bytes: int | None = None
+    loss_times_s: tuple[float, ...] = ()
 
     @property
     def mean_loss_ratio(self) -> float:
@@ -194,6 +222,7 @@ class Direction:
         self._s_per_byte = 8 / profile.rate_bps
         # Most links have no limit in bytes, no loss and so on: what is off costs nothing per packet.
         self._has_loss = bool(profile.loss_ratio or profile.burst_enter_ratio)
+        self._planned = PlannedLoss(profile.loss_times_s) if profile.loss_times_s else None
         self._free_packets = profile.queue_packets or 1 << 60
         self._free_bytes = profile.queue_bytes or 1 << 60
 
@@ -216,6 +245,9 @@ class Direction:
             counters.dropped_packets += 1
             return
         if self._has_loss and self._loss.hits(profile, counters):
+            counters.lost_packets += 1
+            return
+        if self._planned is not None and self._planned.hits(size, now_s):
             counters.lost_packets += 1
             return
         due_s = sent_s + profile.delay_s

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError, Table, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
+from flashferry.lab.standin.receiver import OPTIMISTIC
 from flashferry.lab.standin.recording import load_recording, nearest_platform
 from flashferry.lab.standin.trustpoints import trustpoint_lines
 
@@ -53,6 +54,7 @@ class DeviceSpec:
             more than their ports: no packet of theirs leaves, and the device waits as long as it has patience.
         control_plane_packets_per_s: What its control-plane policer lets in of what is meant for itself, SSH included;
             None for no policer. The link drops the rest, so it needs the rung with a WAN.
+        receiver: Receiver profile of its copies by FTP to flash: `optimistic`, or a model that its platform has.
         recording: Path of a recording that it is played from; None for what the platform prints.
         transports: What the inventory says that it may fetch by; empty for nothing said.
         clear_text: What the inventory says of clear text; None for nothing said.
@@ -72,6 +74,7 @@ class DeviceSpec:
     trustpoints: tuple[tuple[str, str], ...] = ()
     blocked_transports: tuple[str, ...] = ()
     control_plane_packets_per_s: int | None = None
+    receiver: str = OPTIMISTIC
     recording: str | None = None
     transports: tuple[str, ...] = ()
     clear_text: bool | None = None
@@ -299,7 +302,7 @@ _PLATFORMS = "flashferry.lab.standin.platforms"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
     "flash_free_bytes", "refused_commands", "extended_passive", "trustpoints", "blocked_transports",
-    "control_plane_packets_per_s", "recording", "transports", "clear_text",
+    "control_plane_packets_per_s", "receiver", "recording", "transports", "clear_text",
 )  # fmt: skip
 
 _TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
@@ -436,6 +439,7 @@ def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
             if "control_plane_packets_per_s" in table.values
             else None
         ),
+        receiver=table.text("receiver", default.receiver),
         recording=recording,
         transports=_transports(table, "transports"),
         clear_text=table.flag("clear_text") if "clear_text" in table.values else None,

@@ -26,6 +26,7 @@ from flashferry.lab.experiment.servers import (
     set_host_control,
 )
 from flashferry.lab.experiment.witness import Flow, SynTap, Witness
+from flashferry.lab.standin.receiver import OPTIMISTIC, PUBLISHED
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
@@ -52,7 +53,11 @@ def open_bench(folder: Path) -> Iterator[Bench]:
 
     `folder`: Holds the files, see `image_name`. Raises LabError: it cannot be built here.
     """
-    devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
+    devices = tuple(
+        DeviceSpec(name=_device_name(kind, profile), platform=platform, receiver=profile)
+        for kind, platform in PLATFORMS.items()
+        for profile in (OPTIMISTIC, PUBLISHED)
+    )
     with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
         enter_core(world.core_pid)
         yield Bench(world=world, folder=folder, stack=stack)
@@ -108,7 +113,8 @@ class Bench:
         """Have the client fetch the file; return its own count of bytes and seconds."""
         receiver = cell.receiver
         if receiver.kind in PLATFORMS:
-            device = next(each for each in self.world.devices if each.name == receiver.kind)
+            name = _device_name(receiver.kind, receiver.profile)
+            device = next(each for each in self.world.devices if each.name == name)
             copied = copy_to_flash(device, receiver.lines, offer.url, timeout_s=_patience_s(cell))
             return copied.size_bytes, copied.seconds
         client = self._client(0)
@@ -153,6 +159,7 @@ class Bench:
             "window_bytes": cell.receiver.window_bytes,
             "sack": cell.receiver.sack,
             "read_bytes_per_s": cell.receiver.read_bytes_per_s,
+            "profile": cell.receiver.profile,
             "source": source,
             "seconds": cell.seconds,
             "longest_s": _patience_s(cell),
@@ -176,6 +183,10 @@ class Bench:
     def _control_ports(self) -> frozenset[int]:
         # Those of the devices too: an SSH session is no copy.
         return frozenset((*(server.port for server in self._servers.values()), self.world.devices[0].port))
+
+
+def _device_name(kind: str, profile: str) -> str:
+    return kind if profile == OPTIMISTIC else f"{kind}-{profile}"
 
 
 def _patience_s(cell: Cell) -> float:

@@ -13,6 +13,7 @@ import msgspec
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.lab.experiment.harness import JsonLines
+from flashferry.lab.standin.receiver import OPTIMISTIC
 from flashferry.tcp.sample import Sample
 
 PAYLOAD_SHARE = 1460 / 1500
@@ -23,7 +24,8 @@ PAYLOAD_SHARE = 1460 / 1500
 class LinkSetting:
     """The emulated WAN of a cell, the same in both directions.
 
-    Rates are bits of IP packets per second, the policer's with the bytes that it lets through at once.
+    Rates are bits of IP packets per second, the policer's with the bytes that it lets through at once. `loss_times_s`:
+    When a copy loses one packet each, beside those of the ratio.
     """
 
     rate_bps: float = 50e6
@@ -32,6 +34,7 @@ class LinkSetting:
     queue_packets: int = 1000
     policer_bps: float | None = None
     policer_burst_bytes: int | None = None
+    loss_times_s: tuple[float, ...] = ()
 
     @property
     def payload_bytes_per_s(self) -> float:
@@ -47,6 +50,7 @@ class LinkSetting:
             "loss_ratio": self.loss_ratio,
             "queue_packets": self.queue_packets,
             "policer_rate_bps": self.policer_bps,
+            "to_site": {"loss_times_s": self.loss_times_s},
             **policer,
         }
 
@@ -77,13 +81,14 @@ class Receiver:
 
     `kind`: `linux`, `xe` or `ios` (a stand-in by SSH, to flash), or `pull` (the stand-in's FTP client alone).
     `window_bytes`: Receive window; None for that of the kind. `read_bytes_per_s`: Pace at which a `pull` reads, as a
-    slow flash; None for as fast as it can.
+    slow flash; None for as fast as it can. `profile`: Its receiver profile, see `flashferry.lab.standin.receiver`.
     """
 
     kind: str
     window_bytes: int | None = None
     sack: bool = False
     read_bytes_per_s: float | None = None
+    profile: str = OPTIMISTIC
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flashferry.lab.experiment.cell import Cell, Judgement, LinkSetting, Measured, Receiver, Sender, median_again
+from flashferry.lab.standin.receiver import PUBLISHED
 from flashferry.tcp.models import predicted_bytes_per_s
 
 STUDY = "published"
@@ -35,6 +36,10 @@ class Arm:
         window_bytes: The stand-in's window, for the model; None where it is never the limit.
         flash_bytes_per_s: The same of its flash.
         limited_by: Right verdicts with a CUBIC sender.
+        trace_window_bytes: Least and largest steady window that the article's graph shows; None where it gives none.
+        trace_bps: The same of the rate on the wire, in bits per second.
+        scale: The window scale of its SYN; None for no option.
+        loss_times_s: When a packet was lost in its first run, from the start of the copy; empty if it does not say.
     """
 
     name: str
@@ -44,6 +49,10 @@ class Arm:
     window_bytes: int | None = None
     flash_bytes_per_s: float | None = None
     limited_by: tuple[str, ...]
+    trace_window_bytes: tuple[int, int] | None
+    trace_bps: tuple[float, float]
+    scale: int | None = None
+    loss_times_s: tuple[float, ...] = ()
 
     @property
     def published_bytes_per_s(self) -> float:
@@ -58,25 +67,30 @@ class Arm:
 ARMS = (
     Arm(
         name="Linux client", receiver=Receiver(kind="linux", sack=True), seconds=(17.54, 27.05, 12.34),
-        limited_by=("random loss",),
+        limited_by=("random loss",), trace_window_bytes=(295_000, 295_000), trace_bps=(25e6, 35e6), scale=7,
+        loss_times_s=(5, 8.5, 16.5),
     ),
     Arm(
         name="IOS-XE default", receiver=Receiver(kind="xe"), seconds=(345.601, 345.567, 346.743),
         short_bytes=3_000_000, window_bytes=16_060, limited_by=("window",),
+        trace_window_bytes=(14_924, 14_924), trace_bps=(1.25e6, 1.25e6),
     ),
     Arm(
         name="IOS-XE tuned", receiver=Receiver(kind="xe", window_bytes=_TUNED_WINDOW_BYTES, sack=True),
         seconds=(31.914, 35.501, 30.600),
-        limited_by=("random loss",),
+        limited_by=("random loss",), trace_window_bytes=None, trace_bps=(15e6, 15e6), scale=6,
+        loss_times_s=(6, 13.5, 31),
     ),
     Arm(
         name="IOS default", receiver=Receiver(kind="ios"), seconds=(628.761, 646.168, 643.862),
         short_bytes=1_500_000, window_bytes=10_220, flash_bytes_per_s=83_000, limited_by=("window", "slow receiver"),
+        trace_window_bytes=(10_544, 12_004), trace_bps=(0.6e6, 0.6e6),
     ),
     Arm(
         name="IOS tuned", receiver=Receiver(kind="ios", window_bytes=_TUNED_WINDOW_BYTES, sack=True),
         seconds=(604.506, 602.020, 602.453),
         short_bytes=5_000_000, flash_bytes_per_s=83_000, limited_by=("slow receiver",),
+        trace_window_bytes=(10_544, 12_004), trace_bps=(0.6e6, 0.6e6), scale=6,
     ),
 )  # fmt: skip
 
@@ -114,6 +128,15 @@ def cells(
         for arm in ARMS
         for sender in senders
     ]
+
+
+def in_profile(cell: Cell, profile: str) -> Cell:
+    """Return a cell with another receiver profile; the published one has the article's losses at their own times."""
+    arm = next(each for each in ARMS if each.name == cell.arm)
+    link = cell.link
+    if profile == PUBLISHED and arm.loss_times_s:
+        link = replace(link, loss_ratio=0.0, loss_times_s=arm.loss_times_s)
+    return replace(cell, receiver=replace(cell.receiver, profile=profile), link=link)
 
 
 def expected_kinds(arm: Arm, sender: Sender) -> tuple[str, ...]:

@@ -16,13 +16,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from flashferry.lab.standin import device_tcp
 from flashferry.lab.standin.connections import ConnectionTable
 from flashferry.lab.standin.device_tcp import LARGEST_UNSCALED_BYTES, SynOptions, TcpSettings
 from flashferry.lab.standin.flash import Pace
 from flashferry.lab.standin.ftp_client import AbortedError, CopyError, Pull, PullHooks, TransferRequest
+from flashferry.lab.standin.receiver import PUBLISHED
 from flashferry.lab.standin.server_url import ServerUrl
 
 _CHUNK_BYTES = 65536
@@ -104,17 +107,30 @@ class _Watch:
         self._pull.abort()
 
 
+_PUBLISHED_WINDOW_BYTES = 295_000
+"""The window of the article's Linux client, as its graph has it; why that did not grow is not known."""
+
+_PUBLISHED_BUFFERS = "4096 131072 6291456"
+"""`tcp_rmem` of its Ubuntu 18.04, whose SYN had a scale of 7."""
+
+
 def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
-    """Fetch as a Linux host does, with whatever window the kernel finds; return bytes and seconds."""
+    """Fetch as a Linux host does, by the window that its receiver profile names; return bytes and seconds."""
     deadline_s = time.monotonic() + request["longest_s"]
     ends_s: float | None = request["seconds"]
     with ftplib.FTP(timeout=_PATIENCE_S, source_address=(request["source"], 0)) as client:  # noqa: S321 - FTP is what is measured
         client.connect(request["address"], request["port"])
         client.login(request["user"], request["password"])
         client.voidcmd("TYPE I")
-        with client.transfercmd(f"RETR {request['name']}") as data:
+        is_published = request["profile"] == PUBLISHED
+        with (
+            _buffers(_PUBLISHED_BUFFERS if is_published else None),
+            client.transfercmd(f"RETR {request['name']}") as data,
+        ):
             opened_s, size = time.monotonic(), 0
             while count := len(data.recv(_CHUNK_BYTES)):
+                if is_published and not size:
+                    device_tcp.after_first_data(data, _PUBLISHED_WINDOW_BYTES)
                 size += count
                 if ends_s is not None and time.monotonic() - opened_s > ends_s:
                     # Without a word, as the other client does: a QUIT would wait for the broken transfer's reply.
@@ -125,6 +141,21 @@ def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
             seconds = time.monotonic() - opened_s
         client.voidresp()
     return size, seconds
+
+
+@contextlib.contextmanager
+def _buffers(sizes: str | None) -> Iterator[None]:
+    """Have connections that open in this namespace meanwhile begin with other receive buffers, if any are given."""
+    if sizes is None:
+        yield
+        return
+    path = Path("/proc/sys/net/ipv4/tcp_rmem")
+    before = path.read_text(encoding="ascii")
+    path.write_text(sizes, encoding="ascii")
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="ascii")
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
             values[key] = tuple(values[key])
         values["trustpoints"] = tuple((name, pem) for name, pem in values["trustpoints"])
         own = DeviceSettings(**values)
-        device = Device(platform, own, Path(settings["directory"], f"flash-{own.name}"))
+        device = Device(platform.receiving(own.receiver), own, Path(settings["directory"], f"flash-{own.name}"))
         device.link_control = Path(settings["link_control"]) if settings.get("link_control") else None
         devices[own.name] = device
     return devices

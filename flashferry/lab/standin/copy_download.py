@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.flash import Flash
     from flashferry.lab.standin.ftp_client import Pull, Sink, TransferRequest
+    from flashferry.lab.standin.receiver import ReceiverFigures
     from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.ssh_client.settings import HostKeyPolicy, SshSettings
     from flashferry.lab.standin.tftp import TftpPull
@@ -60,6 +62,10 @@ class Target:
     """Where a copy goes: in itself ``null:``, which takes everything and keeps nothing."""
 
     keeps_nothing = True
+
+    def receiver(self, _scheme: str) -> ReceiverFigures | None:
+        """Return how the process takes what comes by a protocol; None for as fast as it comes."""
+        return None
 
     async def may_begin(self) -> bool:
         """Ask what the device asks once the source is open; False ends the copy."""
@@ -91,6 +97,12 @@ class FlashTarget(Target):
         self._name = name
         self._verifies = verifies
         self._has_started = False
+        self._receiver: ReceiverFigures | None = None
+
+    def receiver(self, scheme: str) -> ReceiverFigures | None:
+        """Return the model of the device's receiver profile, which is one of copies by FTP and has the flash in it."""
+        self._receiver = self._vty.device.platform.receiver if scheme == "ftp" else None
+        return self._receiver
 
     async def may_begin(self) -> bool:
         """Ask about erasing the flash, and about a file that is no image."""
@@ -108,7 +120,7 @@ class FlashTarget(Target):
         if faults.disk_full_after_bytes is not None:
             left_bytes = min(left_bytes, faults.disk_full_after_bytes - old_bytes)
         self._has_started = True
-        rate = faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
+        rate = faults.slow_flash_bytes_per_s or (math.inf if self._receiver else flash.figures.write_bytes_per_s)
         writer = FlashWriter(flash, self._name, Pace(rate, stop), free_bytes=left_bytes, flips_byte=faults.flip_byte)
         return HeldWriter(self._vty.device, writer, stop)
 
@@ -248,7 +260,8 @@ class Copy:
         await self._fetch(pull)
 
     def _request(self, vrf: str | None) -> TransferRequest:
-        return transfer_request(self._device, self._url, vrf)
+        request = transfer_request(self._device, self._url, vrf)
+        return replace(request, receiver=self._target.receiver(self._url.scheme))
 
     def _pull(self, request: TransferRequest) -> Pull | TftpPull:
         return PULLS[self._url.scheme](request, self._device.connections, self._stop)

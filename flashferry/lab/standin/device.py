@@ -18,6 +18,7 @@ from flashferry.lab.standin.faults import Faults
 from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.hardware import is_away, running_release, software_lines
 from flashferry.lab.standin.install import InstallState, release_of
+from flashferry.lab.standin.receiver import OPTIMISTIC
 from flashferry.lab.standin.ssh_client.pull import KnownHosts
 from flashferry.lab.standin.tftp import TftpServer
 from flashferry.lab.standin.trustpoints import trustpoint_lines
@@ -89,6 +90,7 @@ class DeviceSettings:
     trustpoints: tuple[tuple[str, str], ...] = ()
     blocked_transports: tuple[str, ...] = ()
     control_plane_packets_per_s: int | None = None
+    receiver: str = OPTIMISTIC
 
 
 def check_lines(name: str, lines: tuple[str, ...]) -> None:

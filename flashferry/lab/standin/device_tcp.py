@@ -273,6 +273,12 @@ def after_first_data(connection: socket.socket, window_bytes: int) -> None:
     _set_clamp(connection, window_bytes)
 
 
+def set_window(connection: socket.socket, window_bytes: int) -> None:
+    """Have the kernel hold and advertise so much, as exactly as it can, once data has come."""
+    _set_buffer(connection, int(window_bytes / (2 * _FULL_RATIO)))
+    _set_clamp(connection, window_bytes)
+
+
 def acknowledge(connection: socket.socket) -> None:
     """Acknowledge at once what was read.
 

@@ -19,6 +19,7 @@ from flashferry.lab.standin import device_tcp
 from flashferry.lab.standin.connections import bind_to, open_connection
 from flashferry.lab.standin.device_tcp import GATE, LONGEST_HOLD_S
 from flashferry.lab.standin.flash import NoSpaceError
+from flashferry.lab.standin.receiver import PacedReceiver
 from flashferry.lab.standin.server_url import DEFAULT_PORTS, PullResult
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.connections import ConnectionTable
     from flashferry.lab.standin.device_tcp import TcpSettings
     from flashferry.lab.standin.http_client import TlsStream
+    from flashferry.lab.standin.receiver import ReceiverFigures
     from flashferry.lab.standin.server_url import ServerUrl, Wording
 
 _PASV = re.compile(r"(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)")
@@ -146,6 +148,7 @@ class TransferRequest:
         resolved: The host's address where the URL names it.
         trusted: Certificates (DER) of trusted authorities, for HTTPS.
         decrypts_bytes_per_s: Rate of HTTPS decryption, a model; None for the host's.
+        receiver: How the process reads what a copy by FTP brings, a model; None for as fast as it comes.
     """
 
     url: ServerUrl
@@ -164,6 +167,7 @@ class TransferRequest:
     trusted: tuple[bytes, ...] = ()
     decrypts_bytes_per_s: float | None = None
     block_bytes: int = 512
+    receiver: ReceiverFigures | None = None
 
     @property
     def address(self) -> str:
@@ -320,7 +324,8 @@ class Transfer:
             return self._open_active(control, command, refused, verb)
         data = self._connect(self._passive_address(control))
         data.settimeout(self.request.reply_timeout_s)
-        device_tcp.before_data(data, self.request.tcp.window_bytes)
+        is_exact = self.request.receiver is not None
+        device_tcp.before_data(data, self.request.tcp.window_bytes, head_comes_first=is_exact)
         self._send(control, command)
         self.expect(self._reply(control), refused=refused, verb=verb, preliminary=True)
         return data
@@ -489,6 +494,8 @@ class Pull(Transfer):
     def _receive(self, data: socket.socket, sink: Sink, progress: Callable[[int], None]) -> int:
         size = 0
         self._stop.wait(self.request.silent_start_s)
+        if self.request.receiver is not None:
+            return self._receive_at_pace(data, self.request.receiver, sink, progress)
         while chunk := data.recv(CHUNK_BYTES):
             if not size:
                 device_tcp.after_first_data(data, self.request.tcp.window_bytes)
@@ -498,6 +505,23 @@ class Pull(Transfer):
             progress(size)
             if self._stop.is_set():
                 raise AbortedError
+        if self._stop.is_set():
+            raise AbortedError
+        return size
+
+    def _receive_at_pace(
+        self, data: socket.socket, figures: ReceiverFigures, sink: Sink, progress: Callable[[int], None]
+    ) -> int:
+        size = 0
+
+        def take(chunk: bytes) -> None:
+            nonlocal size
+            sink.write(chunk)
+            size += len(chunk)
+            progress(size)
+
+        receiver = PacedReceiver(data, self.request.tcp.window_bytes, figures)
+        receiver.receive(self._stop, take, self.request.reply_timeout_s)
         if self._stop.is_set():
             raise AbortedError
         return size

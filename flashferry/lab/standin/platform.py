@@ -12,6 +12,7 @@ from flashferry.lab.errors import LabError, Table, read_table
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
 from flashferry.lab.standin.hardware import PortFigures
 from flashferry.lab.standin.install import InstallFigures
+from flashferry.lab.standin.receiver import OPTIMISTIC, ReceiverFigures
 from flashferry.lab.standin.server_url import Wording, platform_texts
 from flashferry.lab.standin.ssh_client.settings import SshFigures, load_figures, speeds
 
@@ -99,6 +100,8 @@ class Platform:
             release.
         flash: The file system that files go to; its name is empty where there is none.
         file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
+        receivers: Models of how it takes what a copy by FTP brings, by the name of their profile; `receiver` is the
+            chosen one, None for the optimistic profile.
         recording: What a device answered that is played instead of the platform's own `show` commands.
     """
 
@@ -119,6 +122,7 @@ class Platform:
     cabled: tuple[str, ...]
     image: str
     tcp: TcpFigures
+    receivers: Mapping[str, ReceiverFigures]
     copy: CopyFigures
     ssh_client: SshFigures
     crypto_bytes_per_s: Mapping[str, float]
@@ -131,6 +135,7 @@ class Platform:
     configuration_text: str
     http_texts: Mapping[str, Wording]
     ssh_texts: Mapping[str, Wording]
+    receiver: ReceiverFigures | None = None
     recording: Recording | None = None
     recorded_configuration: Configuration | None = None
 
@@ -147,6 +152,16 @@ class Platform:
         named = {word.rstrip(":").lower() for word in rows.split() if word.endswith(":")}
         flashes = {name for each in (self.flash, *self.other_flashes) for name in (each.name, *each.aliases)}
         return frozenset(named | flashes | {"null"}) - {""}
+
+    def receiving(self, profile: str) -> Platform:
+        """Return the platform with the model of a receiver profile. Raises LabError: it has no such profile."""
+        if profile == OPTIMISTIC:
+            return self
+        if profile not in self.receivers:
+            allowed = ", ".join((OPTIMISTIC, *self.receivers))
+            raise LabError(f"{self.name}: receiver: expected one of {allowed}; found {profile!r}.")
+        figures = self.receivers[profile]
+        return replace(self, receiver=figures, tcp=replace(self.tcp, default_window_bytes=figures.buffer_bytes))
 
     def configuration(self, **values: str) -> Configuration:
         """Return the configuration of a device fresh from stock; ``{serial}``, ``{address}``, ``{image}`` filled in."""
@@ -183,6 +198,10 @@ def load_platform(name: str) -> Platform:
         cabled=table.strings("cabled", ()),
         image=table.text("image"),
         tcp=table.table("tcp").record(TcpFigures),
+        receivers={
+            name: table.table("receivers").table(name).record(ReceiverFigures)
+            for name in table.table("receivers").values
+        },
         copy=table.table("copy").record(CopyFigures),
         ssh_client=load_figures(table.text("ssh_client")),
         crypto_bytes_per_s=speeds(table.table("crypto_bytes_per_s")),
@@ -215,8 +234,8 @@ _KEYS = (
     "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
     "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
     "image", "configuration", "file_systems",
-    "tcp", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install", "texts", "outputs",
-    "http_texts", "ssh_texts",
+    "tcp", "receivers", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install", "texts",
+    "outputs", "http_texts", "ssh_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
 _MORE_TEXTS = ("bootvar", "cpu_policer", "issu")

@@ -3,6 +3,7 @@
 import math
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -343,3 +344,30 @@ def test_what_a_node_refuses_is_counted_once() -> None:
     counters = link.counters
     assert delivered == counters.delivered_packets == 16
     assert counters.offered_packets == counters.delivered_packets + counters.node_policed_packets
+
+
+FULL = b"x" * 1500
+
+
+def _arrived_of(packets: list[tuple[bytes, float]], **changes: Any) -> int:
+    link = _direction(rate_bps=1e9, **changes)
+    for packet, at_s in packets:
+        link.offer(packet, at_s)
+    arrived = len(link.due(1e9))
+    assert link.counters.lost_packets == len(packets) - arrived
+    return arrived
+
+
+def test_a_planned_loss_takes_one_full_packet_at_its_time() -> None:
+    """A copy begins at 2.0 s with ten full packets; 6.9 s passes, the first from 7.0 s on is lost, no second one is."""
+    copy = [(FULL, 2.0)] * 10
+    assert _arrived_of([*copy, (FULL, 6.9)], loss_times_s=(5.0,)) == 11
+    assert _arrived_of([*copy, (FULL, 7.0), (FULL, 7.1)], loss_times_s=(5.0,)) == 11
+
+
+def test_a_login_before_the_copy_does_not_start_the_clock() -> None:
+    """Nine full packets and any number of small ones are no copy: what comes after them starts the clock."""
+    login = [(FULL, 0.0)] * 9 + [(PACKET, 0.0)] * 50
+    copy = [(FULL, 30.0)] * 20
+    assert _arrived_of([*login, *copy, (FULL, 34.9)], loss_times_s=(5.0,)) == len(login) + len(copy) + 1
+    assert _arrived_of([*login, *copy, (FULL, 35.0)], loss_times_s=(5.0,)) == len(login) + len(copy)

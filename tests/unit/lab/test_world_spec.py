@@ -36,6 +36,7 @@ privilege = 1
 config = ["ip tcp window-size 65535"]
 refused_commands = ["reload"]
 extended_passive = true
+receiver = "published"
 
 [[sites.devices]]
 name = "n-spare"
@@ -70,9 +71,10 @@ def test_a_world_file_becomes_a_world(tmp_path: Path) -> None:
     assert [device.name for device in north.devices] == ["n1", "n-spare1", "n-spare2"]
     assert north.devices[0] == DeviceSpec(
         name="n1", address="198.18.1.40", privilege=1, config_lines=("ip tcp window-size 65535",),
-        refused_commands=("reload",), extended_passive=True,
+        refused_commands=("reload",), extended_passive=True, receiver="published",
     )  # fmt: skip
     assert (north.devices[1].refused_commands, north.devices[1].extended_passive) == ((), None)
+    assert north.devices[1].receiver == "optimistic"
     assert north.profile == load_profile("lan")
     assert south.profile.rtt_s == pytest.approx(0.02)
     assert (south.profile.to_site.rate_bps, south.profile.to_core.rate_bps) == (50e6, 1e6)
