@@ -68,7 +68,7 @@ ARMS = (
     Arm(
         name="Linux client", receiver=Receiver(kind="linux", sack=True), seconds=(17.54, 27.05, 12.34),
         limited_by=("random loss",), trace_window_bytes=(295_000, 295_000), trace_bps=(25e6, 35e6), scale=7,
-        loss_times_s=(5, 8.5, 16.5),
+        loss_times_s=(5.0, 8.5, 16.5),
     ),
     Arm(
         name="IOS-XE default", receiver=Receiver(kind="xe"), seconds=(345.601, 345.567, 346.743),
@@ -79,7 +79,7 @@ ARMS = (
         name="IOS-XE tuned", receiver=Receiver(kind="xe", window_bytes=_TUNED_WINDOW_BYTES, sack=True),
         seconds=(31.914, 35.501, 30.600),
         limited_by=("random loss",), trace_window_bytes=None, trace_bps=(15e6, 15e6), scale=6,
-        loss_times_s=(6, 13.5, 31),
+        loss_times_s=(6.0, 13.5, 31.0),
     ),
     Arm(
         name="IOS default", receiver=Receiver(kind="ios"), seconds=(628.761, 646.168, 643.862),
