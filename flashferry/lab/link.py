@@ -44,7 +44,7 @@ class Loss:
 
 _FULL_BYTES = 1400
 _COPY_PACKETS = 10
-"""A copy has begun when so many full packets were offered, a server's first flight (RFC 6928); a login has fewer."""
+"""A copy starts with so many full packets, a server's first flight (RFC 6928); a login has fewer."""
 
 
 class PlannedLoss:

@@ -150,7 +150,9 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, ModelR
         rate, words = others.bytes_per_s, f"assumed: as fast as {_count(others, subject.model)}"
         return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=words, is_assumed=True)
     if tuned and cap is not None:
-        words = "assumed: tuned it takes up to all that its link gives to copies; the speed of its flash is not known yet"
+        words = (
+            "assumed: tuned it takes up to all that its link gives to copies; the speed of its flash is not known yet"
+        )
         return Rate(bytes_per_s=cap, source=words, is_assumed=True, is_of_link=True)
     return _one_window(subject, tuned=tuned)
 

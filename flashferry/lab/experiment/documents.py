@@ -89,7 +89,7 @@ def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:
     """
     shown = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
     made = (
-        f"`{command}` made both, with the optimistic receiver profile. *By tuning*: the tuned router over the same router "
+        f"`{command}` made both (optimistic receiver profile). *By tuning*: the tuned router over the same router "
         "untuned, both from flashferry; an upper bound."
     )
     return f"![{shown}]({chart})\n\n{short_table(rows)}\n\n{made}"

@@ -97,7 +97,7 @@ class ReceiveBuffer:
         """Return the buffer of a window; its front holds what the process reads in a second, more than a round trip."""
         return cls(size_bytes=size_bytes, front_bytes=min(size_bytes, math.ceil(figures.mean_bytes_per_s)))
 
-    def room_bytes(self, own_bytes: int) -> int:
+    def space_bytes(self, own_bytes: int) -> int:
         """Return how much can move from the front to the stand-in, which holds so much already; it may be negative."""
         return max(0, self.size_bytes - self.front_bytes - own_bytes)
 
@@ -132,7 +132,7 @@ class PacedReceiver:
                 self._is_over = not self._data.recv(1, socket.MSG_PEEK)
                 queued = self._queued_bytes()
             taken = self._process.reads(len(self._own) + queued, time.monotonic())
-            count = min(queued, self._buffer.room_bytes(len(self._own) - taken))
+            count = min(queued, self._buffer.space_bytes(len(self._own) - taken))
             if count:
                 self._own += self._data.recv(count)
                 self._advertise()

@@ -11,10 +11,10 @@ import pytest
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.receiver import PUBLISHED, PacedReceiver, ReceiverFigures
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
+from tests.patience import PATIENCE_S
 
 FIGURES = ReceiverFigures(buffer_bytes=16_384, reads_bytes_per_s=2e6, block_bytes=65_536, write_s=0.01)
 CONTENT = bytes(range(256)) * 1000
-PATIENCE_S = 30.0
 
 
 @pytest.fixture

@@ -149,8 +149,8 @@ def test_a_device_that_shared_its_link_is_not_taken_for_faster_than_its_model() 
     ("tuned", "ceiling", "rate", "words"),
     [
         (True, 81_920.0, 81_920, "by scp its windows let no more through"),
-        (True, 9e6, 4e6, "it takes all that its link gives"),
-        (True, None, 4e6, "it takes all that its link gives"),
+        (True, 9e6, 4e6, "it takes up to all that its link gives"),
+        (True, None, 4e6, "it takes up to all that its link gives"),
         (False, 81_920.0, 149_000, "untuned and never measured"),
     ],
 )

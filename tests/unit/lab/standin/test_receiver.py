@@ -55,13 +55,13 @@ def test_the_window_is_what_is_left_of_the_buffer_and_never_below_its_front() ->
     buffer = ReceiveBuffer.of(2_500_000, FIGURES)
     assert buffer.front_bytes == 83_334
     assert [buffer.window_bytes(own) for own in (0, 1_000_000, 2_416_666)] == [2_500_000, 1_500_000, 83_334]
-    assert [buffer.room_bytes(own) for own in (0, 2_416_666, 3_000_000)] == [2_416_666, 0, 0]
+    assert [buffer.space_bytes(own) for own in (0, 2_416_666, 3_000_000)] == [2_416_666, 0, 0]
 
 
 def test_a_small_buffer_is_the_front_alone() -> None:
     """An untuned device's 16 KiB are all in the kernel: nothing is read ahead of the process."""
     buffer = ReceiveBuffer.of(16_384, FIGURES)
-    assert (buffer.front_bytes, buffer.room_bytes(0), buffer.room_bytes(-1000)) == (16_384, 0, 1000)
+    assert (buffer.front_bytes, buffer.space_bytes(0), buffer.space_bytes(-1000)) == (16_384, 0, 1000)
 
 
 @pytest.mark.parametrize(("platform", "tuned_bytes_per_s"), [("iosv-15.8", 86_948), ("csr1000v-16.11", 1_604_718)])
