@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError, Table, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
+from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.receiver import OPTIMISTIC
 from flashferry.lab.standin.recording import load_recording, nearest_platform
 from flashferry.lab.standin.trustpoints import trustpoint_lines
@@ -185,8 +186,8 @@ class Addressing:
 def settle(spec: WorldSpec, addressing: Addressing | None = None) -> tuple[Site, ...]:
     """Load the links' profiles and give every site a network and every device an address.
 
-    Raises LabError: a profile is wrong, a site has no device, two sites or devices have the same name or address, or an
-    address is outside its site's network.
+    Raises LabError: a profile of a link or receiver is wrong, a site has no device, two sites or devices have the same
+    name or address, or an address is outside its site's network.
     """
     addressing = addressing or Addressing()
     sites: list[Site] = []
@@ -194,6 +195,9 @@ def settle(spec: WorldSpec, addressing: Addressing | None = None) -> tuple[Site,
     for each in spec.all_sites:
         if not each.devices:
             raise LabError(f"Site {each.name}: a site needs at least one device, found none.")
+        for device in each.devices:
+            if device.receiver != OPTIMISTIC:
+                load_platform(device.platform).receiving(device.receiver)
         after = _network(len(each.devices), after, each.name)
         sites.append(_settled(each, after, addressing))
     _check_unique("sites", "name", [site.name for site in sites])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from flashferry.lab.errors import LabError
 from flashferry.lab.standin.receiver import PUBLISHED, PacedReceiver, ReceiverFigures
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from tests.patience import PATIENCE_S
@@ -75,12 +74,3 @@ def test_a_router_of_the_published_profile_has_the_file(connection: Any, ftp: An
     shown = copy(connection, f"copy {ftp.url('image.bin')} flash:image.bin", (r"\]\? ", "\n"))
     assert "300000 bytes copied" in shown
     assert next(file for file in world.files("r1") if file.name == "image.bin").path.read_bytes() == content
-
-
-@pytest.mark.lab
-def test_a_platform_without_the_model_is_refused_at_the_start() -> None:
-    """The world does not start, and the sentence says which profiles the platform has."""
-    device = DeviceSpec(name="sw", platform="c9300-17.6", receiver=PUBLISHED)
-    refused = pytest.raises(LabError, match="receiver: expected one of optimistic")
-    with refused, start_world(WorldSpec(profile="lan", devices=(device,))):
-        pass

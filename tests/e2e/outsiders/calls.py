@@ -105,7 +105,7 @@ def _lines(platform: str) -> tuple[str, ...]:
 
 
 def _flash(platform: str) -> str:
-    return "flash:" if platform == "c9300-17.6" else "bootflash:"
+    return {"c9300-17.6": "flash:", "iosv-15.8": "flash0:"}.get(platform, "bootflash:")
 
 
 def _called(world: World, device: DeviceAccess, tool: Tool) -> Called:

@@ -5,6 +5,7 @@ import pytest
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.receiver import OPTIMISTIC, PUBLISHED, Process, ReceiveBuffer, ReceiverFigures
+from flashferry.lab.world_spec import DeviceSpec, WorldSpec, settle
 
 FIGURES = ReceiverFigures(buffer_bytes=16_384, reads_bytes_per_s=100_000, block_bytes=50_000, write_s=0.1)
 
@@ -73,9 +74,10 @@ def test_the_published_models_take_what_the_article_measured(platform: str, tune
     assert found.tcp.default_window_bytes == 16_384
 
 
-def test_a_profile_that_a_platform_has_not_is_refused() -> None:
+def test_a_profile_that_a_platform_has_not_is_refused_before_the_world_starts() -> None:
     """The sentence names the platform and what there is; the optimistic profile changes nothing."""
     platform = load_platform("c9300-17.6")
     assert platform.receiving(OPTIMISTIC) is platform
+    device = DeviceSpec(name="sw", platform="c9300-17.6", receiver=PUBLISHED)
     with pytest.raises(LabError, match=r"c9300-17\.6: receiver: expected one of optimistic; found 'published'"):
-        platform.receiving(PUBLISHED)
+        settle(WorldSpec(devices=(device,)))
