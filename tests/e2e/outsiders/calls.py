@@ -65,7 +65,6 @@ TOOLS = (
         name="pyATS",
         packages=("pyats", "unicon", "genie"),
         variable=PYTHON_VARIABLE,
-        platforms=("csr1000v-16.11", "c9300-17.6"),
     ),
 )
 """paramiko 5 and libssh have no SHA-1 for IOS 15, so the tools visit IOS-XE alone; pyATS visits all (`visit.py`)."""
@@ -105,7 +104,7 @@ def _lines(platform: str) -> tuple[str, ...]:
 
 
 def _flash(platform: str) -> str:
-    return {"c9300-17.6": "flash:", "iosv-15.8": "flash0:"}.get(platform, "bootflash:")
+    return "flash:" if platform == "c9300-17.6" else "bootflash:"
 
 
 def _called(world: World, device: DeviceAccess, tool: Tool) -> Called:
