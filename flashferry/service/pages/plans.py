@@ -23,7 +23,7 @@ from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
 from flashferry.service.run_visibility import unfinished_devices
-from flashferry.store.service.jobs import jobs_of_plan
+from flashferry.store.service.jobs import RUNS, JobKind, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
@@ -130,7 +130,9 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
     return {
         "at": service.now().isoformat(),
         "missing": obstacles(service, actor, stored),
-        "jobs": [job_row(one, actor) for one in reversed(jobs)],
+        "made_by_job": next((one.job_id for one in jobs if one.kind is JobKind.PLAN), None),
+        "jobs": [job_row(one, actor) for one in reversed(jobs) if one.kind in RUNS],
+        "rehearsals": [job_row(one, actor) for one in reversed(jobs) if one.kind is JobKind.DRY_RUN],
         "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
         "content": details["plan"],
         "settings": carried_rows(content),
