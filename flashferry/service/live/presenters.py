@@ -200,7 +200,7 @@ def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]
             key=f"wave {run.run_id} {run.waiting_wave}",
             urgency=Urgency.WAVE,
             what=run.run_id,
-            sentence=f"wave {run.waiting_wave} waits for approval",
+            sentence=f"wave {run.wave_label(run.waiting_wave)} waits for approval",
             since=run.hold_since,
             path=path,
         )
@@ -521,19 +521,28 @@ def run_board(
     }
 
 
+def _ended_wave(run: RunNow, sums: Totals) -> Cell:
+    """Return the state of a wave whose devices ended: finished if each was tried, failed or not."""
+    if sums.not_started == sums.devices:
+        return Cell(Phase.NOT_STARTED.label, Phase.NOT_STARTED.tone)
+    if sums.interrupted or sums.not_started:
+        return Cell("interrupted" if run.state is RunState.DIED else "stopped", "warn")
+    return Cell("finished", "good" if sums.done == sums.devices else "warn")
+
+
 def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
     sums = sums_of([one for one in run.devices if one.wave == wave], now)
     is_waiting = run.waiting_wave == wave
     if is_waiting:
         state = Cell("waits for approval", "warn")
     elif sums.over == sums.devices:
-        state = Cell("finished", "good" if sums.done == sums.devices else "warn")
+        state = _ended_wave(run, sums)
     elif sums.in_progress or sums.over:
         state = Cell(Phase.IN_PROGRESS.label)
     else:
         state = Cell(Phase.QUEUED.label, "quiet")
     return {
-        "wave": Cell(f"wave {wave}"),
+        "wave": Cell(sanitize(run.wave_label(wave))),
         "state": state,
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}"),
@@ -592,7 +601,7 @@ def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
     since = f" since {clock(at, now)} {zone_word(at.astimezone(now.tzinfo))}" if at is not None else ""
     if run.waiting_wave is not None:
-        return f"Wave {run.waiting_wave} waits for approval{since}."
+        return f"Wave {run.wave_label(run.waiting_wave)} waits for approval{since}."
     words = {
         "paused": "Paused: running devices finish, no new ones start",
         "stopping": "Stopping: copies under way are cut, every device is restored",

@@ -100,12 +100,13 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
         "steers": operates and run.is_alive,
         "restores": operates and is_over and bool(run.unrestored),
         "resumes": operates and is_over and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
-        "approves": approves and run.is_alive and len(run.waves) > 1,
+        "approves": approves and bool(run.waves_ahead),
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,
         "digest": run.plan_digest or "",
-        "waves": [number for number in run.waves if number >= (run.waiting_wave or 0)],
+        "waves": list(run.waves_ahead),
         "waiting_wave": run.waiting_wave,
+        "wave_labels": {number: run.wave_label(number) for number in run.waves},
     }
 
 

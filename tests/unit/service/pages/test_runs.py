@@ -28,7 +28,7 @@ def served(tmp_path, monkeypatch):
 def run_id(served):
     """A run that lives: a device at AMS that is changed, one at LIM that waits."""
     with Journal(served.service.state) as journal:
-        found = journal.begin_run("stage")
+        found = journal.begin_run("stage", {"policy": {"policy": {"approve": True}}})
         journal.add_device(found, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
         journal.add_device(found, host="r2/x", address="192.0.2.2", port=22, platform="ios", site="LIM", wave=1)
         touch(journal, found, "r1")
@@ -152,6 +152,16 @@ def test_who_approves_is_offered_the_waves(served, run_id):
     text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{run_id}")
     assert f'action="/runs/{run_id}/approve"' in text
     assert "Approve" not in page(served, served.browser(served.person("lim", "approver@LIM")), f"/runs/{run_id}")
+
+
+def test_waves_that_wait_for_nobody_are_not_offered(served):
+    """A run whose plan asks for no approval of its waves."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {"policy": {"policy": {"approve": False}}})
+        for wave in (0, 1):
+            journal.add_device(found, host=f"r{wave}", address="192.0.2.1", port=22, platform="ios", wave=wave)
+        text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{found}")
+    assert "Approve waves ahead" not in text
 
 
 def test_only_a_paused_run_is_continued(served, run_id):

@@ -62,7 +62,7 @@ def test_a_plan_is_shown_with_all_that_one_decides_by(client, plan, offered):
         "flash full",
         "ip tcp window-size 250000",
         plan.images[0].sha512,
-        "0: canary",
+        "0 (canary)",
         "2026-11-21 23:00:00 UTC",
         "Approve as ann",
     ):
