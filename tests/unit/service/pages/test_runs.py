@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.journal_writer import open_database
 from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve
@@ -215,7 +217,10 @@ def test_two_thousand_devices_are_a_page_of_a_hundred(served):
 
 
 def test_what_a_run_left_undone_is_planned_by_a_link(tmp_path):
-    """Its devices that are not done, and no others; for a run that lives, or left none, that is refused."""
+    """Its devices that are not done; refused ones stand apart, as they would be refused again.
+
+    For a run that lives, or left none, it is refused.
+    """
     images = tmp_path / "images"
     images.mkdir()
     served = serve(tmp_path / "state", ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet")))
@@ -223,17 +228,34 @@ def test_what_a_run_left_undone_is_planned_by_a_link(tmp_path):
     ann = served.browser(served.person("ann", "operator@AMS"))
     with Journal(served.service.state) as journal:
         found = journal.begin_run("stage")
-        for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused")):
+        for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused"), ("r4", "not begun")):
             journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS")
-            journal.record(found, host, {"host": host, "outcome": outcome})
+            journal.record(found, host, {"host": host, "outcome": outcome, "failure": {"reason": "<b>flash full"}})
         assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409
         journal.finish_run(found)
     assert f'href="/plans?unfinished={found}#make"' in page(served, ann, f"/runs/{found}")
     text = page(served, ann, f"/plans?unfinished={found}")
     assert "Only the 2 devices of run" in text
+    assert "Left out: 1 device that was refused" in text
+    assert '<a href="/devices/r3">r3</a>: &lt;b&gt;flash full' in text
     answer = served.call("POST", "/plans/make", ann, form={"unfinished": found})
     assert answer.status_code == 303, answer.text
     with served.service.database.reading() as database:
         (job,) = latest_jobs(database, 10)
-    assert [word for word in job.words if word.startswith("--host")] == ["--host=r2", "--host=r3"]
+    assert [word for word in job.words if word.startswith("--host")] == ["--host=r2", "--host=r4"]
     assert job.sites == ("AMS",)
+
+
+def test_a_run_that_left_only_refused_devices_offers_no_plan_of_them(served):
+    """Nor of those that its plan left as they are: another plan would do the same."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage")
+        for host, outcome in (("r1", "refused"), ("r2", "not begun")):
+            journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios")
+            journal.record(found, host, {"host": host, "outcome": outcome})
+        with closing(open_database(served.service.state)) as database, database:
+            database.execute("UPDATE devices SET state = 'done' WHERE host = 'r2'")
+        journal.finish_run(found)
+    ann = served.browser(served.person("ann", "operator"))
+    assert "Plan only" not in page(served, ann, f"/runs/{found}")
+    assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409
