@@ -393,7 +393,7 @@ def _item_row(item: ActionItem, now: datetime) -> Row:
         "word": Cell(_URGENT_WORDS[item.urgency], "bad" if item.urgency.is_red else "warn"),
         "what": Cell(sanitize(item.what), "", item.path),
         "sentence": Cell(sanitize(item.sentence)),
-        "since": Cell(f"since {clock(at, now)}") if (at := time_of(item.since)) is not None else _NONE,
+        "since": Cell(clock(at, now)) if (at := time_of(item.since)) is not None else _NONE,
     }
 
 

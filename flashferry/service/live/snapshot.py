@@ -165,7 +165,6 @@ class RunNow(Struct, frozen=True, kw_only=True):
         steer_requests: Control requests of operators, oldest first.
     """
 
-
     run_id: str
     verb: str
     state: RunState

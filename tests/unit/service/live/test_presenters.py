@@ -66,7 +66,7 @@ def test_a_wave_that_waits_says_since_when():
     """As the run told it."""
     found = scene(run(device(), waiting_wave=2, heard=EventView(hold="waiting", hold_since="2026-11-22T02:02:00.000Z")))
     (row,) = tonight_board(found, {})["needs"].values()
-    assert (row["sentence"].text, row["since"].text) == ("wave 2 waits for approval", "since 02:02")
+    assert (row["sentence"].text, row["since"].text) == ("wave 2 waits for approval", "02:02")
     assert row["what"].path == f"/runs/{RUN}"
 
 

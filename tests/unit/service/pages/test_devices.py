@@ -278,7 +278,7 @@ def row(fleet, who: str = "carl") -> dict:
 
 
 def test_what_was_read_of_a_device_outlives_a_run_that_reads_nothing(fleet):
-    """Refused by its plan, or out of reach: model and release stay, of a run as of a check; the newest of them counts."""
+    """Refused by its plan, or out of reach: model and release stay; the newest counts, of a run as of a check."""
     facts = {"facts": {"model": "C1111-8P"}, "version": {"release": "17.6.1"}}
     staged(fleet, "done", facts)
     staged(fleet, "refused")
