@@ -17,6 +17,7 @@ from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
 from flashferry.reports.words import DASH, zone_word
+from flashferry.service.chosen import as_fields
 from flashferry.service.listing import Listing, listing
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
@@ -588,7 +589,7 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
         "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),
         "rate": Cell(coarse_rate(one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
         "left": Cell(rough_duration(one.left_bytes / one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
-        "text": Cell(sanitize(text), "warn" if is_still else ""),
+        "text": Cell(as_fields(sanitize(text)), "warn" if is_still else ""),
     }
 
 

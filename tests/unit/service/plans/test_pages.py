@@ -349,3 +349,14 @@ def test_an_approved_plan_lists_what_its_start_needs(able, service, who, plan):
     assert "its job is queued" in missing(client, "maker", digest)[1]
     client("maker").post(f"/plans/{digest}/withdraw", data={"comment": "no"})
     assert missing(client, "maker", digest) == ([], [])
+
+
+def test_a_plans_page_names_no_option_of_the_command_line(client, plan, offered):
+    """Its forecast, reasons, hints and notes were written for one; a form has fields."""
+    refused = replace(plan.devices[1], hint="Give its own; --any-image insists", notes=("not tuned (--tune never)",))
+    fit = Fit(fits=None, sentence="no end is given, neither by --until nor by the sites' windows")
+    digest = offered(replace(plan, devices=(plan.devices[0], refused), fit=fit, assumptions=("as by --uncapped",)))
+    text = unescape(client("maker").get(f"/plans/{digest}").text)
+    assert 'neither by "Window" nor' in text
+    for option in ("--any-image", "--tune", "--until", "--uncapped", "--add"):
+        assert option not in text
