@@ -82,11 +82,13 @@ class Unfinished(Struct, frozen=True, kw_only=True):
         hosts: Failed, interrupted or not started.
         sites: Their sites; empty if one has none, which needs the role at all sites.
         refused: Refused devices with the reason: they would be refused again as long as it holds.
+        image: Name of the image that all of them were to get; empty: several, or unknown.
     """
 
     hosts: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
 
 
 def unfinished_devices(state: Path, actor: Actor, run_id: str) -> Unfinished:
@@ -105,8 +107,12 @@ def unfinished_devices(state: Path, actor: Actor, run_id: str) -> Unfinished:
         why = "is running" if run.state is RunState.ALIVE else "has no device that another plan could complete"
         raise Conflict(f"run {run_id} {why}", hint="See its page for the state of its devices")
     sites = {device.site or "" for device in rest}
+    images = {device.image or "" for device in rest}
     return Unfinished(
-        hosts=tuple(device.host for device in rest), sites=() if "" in sites else tuple(sorted(sites)), refused=refused
+        hosts=tuple(device.host for device in rest),
+        sites=() if "" in sites else tuple(sorted(sites)),
+        refused=refused,
+        image=images.pop() if len(images) == 1 else "",
     )
 
 

@@ -29,8 +29,8 @@ _READY = {
 }
 """Verdicts of a device's readiness, in words and with their tone."""
 _CONDITIONS_MET = frozenset({"met", "does not apply"})
-_CHECK, _FIT = "flashferry.check/1", "fit"
-"""A checked device is not done, but fit to be staged."""
+_DONE_BY = {"flashferry.check/1": "fit", "flashferry.dry-run/1": "would be staged"}
+"""What stands for `done`, by schema: a checked or rehearsed device did not get anything."""
 _OF_THIS_PLATFORM = "of this platform"
 
 
@@ -58,7 +58,7 @@ def device_results(document: Mapping[str, object]) -> tuple[DeviceResult, ...]:
     """Return the results in a document by device, failed ones first."""
     run = document.get("run")
     within = run if isinstance(run, dict) else document
-    done = _FIT if Node(document).text("schema") == _CHECK else ""
+    done = _DONE_BY.get(Node(document).text("schema") or "", "")
     found = [_of_device(one, done) for one in Node(within).list("devices")]
     return tuple(sorted(found, key=lambda one: ("bad", "warn").index(one.tone) if one.tone in ("bad", "warn") else 2))
 

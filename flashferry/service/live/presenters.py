@@ -604,10 +604,10 @@ def _hold_text(run: RunNow, now: datetime) -> str:
     if run.waiting_wave is not None:
         return f"Wave {run.wave_label(run.waiting_wave)} waits for approval{since}."
     words = {
-        "paused": "Paused: running devices finish, no new ones start",
-        "stopping": "Stopping: copies under way are cut, every device is restored",
+        "paused": f"Paused{since}: running devices finish, no new ones start.",
+        "stopping": f"Stopping{since}: copies under way are cut, every device is restored.",
     }
-    return f"{words[run.hold]}{since}." if run.hold in words else ""
+    return words.get(run.hold, "")
 
 
 def time_of(text: str) -> datetime | None:

@@ -61,6 +61,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "unfinished": unfinished,
         "rest": rest.hosts,
         "refused": rest.refused,
+        "image": rest.image,
         "may_offer": actor.has({Role.OPERATOR}),
         "choices": form_rows(WITH_THE_PLAN),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -12,9 +13,11 @@ from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.journal_writer import open_database
+from flashferry.store.service.images import ImageState, add_image
 from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve
+from tests.unit.service.plans.conftest import image
 from tests.unit.store.test_status import touch
 
 
@@ -142,7 +145,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run_id}")
     text = page(served, ann, f"/runs/{run_id}")
     assert "a &lt;b&gt;storm&lt;/b&gt;" in text
-    assert "no new ones start since" in text
+    assert re.search(r"Paused since [0-9:]{5} UTC: running devices finish, no new ones start\.", text)
     assert 'data-cell="steering" data-tone="paused"' in text
     told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["steer_requests"][0]["actor"]) == ("paused", "ann")
@@ -226,16 +229,20 @@ def test_what_a_run_left_undone_is_planned_by_a_link(tmp_path):
     served = serve(tmp_path / "state", ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet")))
     served.clock.now = datetime.now(UTC)
     ann = served.browser(served.person("ann", "operator@AMS"))
+    with served.service.database.writing() as database:
+        add_image(database, image("new.bin", state=ImageState.PUBLISHED, sha512="0" * 128, uploaded_by="ann"))
     with Journal(served.service.state) as journal:
         found = journal.begin_run("stage")
         for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused"), ("r4", "not begun")):
-            journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS")
+            more = {"address": "192.0.2.1", "port": 22, "platform": "ios", "site": "AMS", "image": "new.bin"}
+            journal.add_device(found, host=host, **more)
             journal.record(found, host, {"host": host, "outcome": outcome, "failure": {"reason": "<b>flash full"}})
         assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409
         journal.finish_run(found)
     assert f'href="/plans?unfinished={found}#make"' in page(served, ann, f"/runs/{found}")
     text = page(served, ann, f"/plans?unfinished={found}")
     assert "Only the 2 devices of run" in text
+    assert "<option selected>new.bin</option>" in text
     assert "Left out: 1 device that was refused" in text
     assert '<a href="/devices/r3">r3</a>: &lt;b&gt;flash full' in text
     answer = served.call("POST", "/plans/make", ann, form={"unfinished": found})
