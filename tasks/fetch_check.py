@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from flashferry.core.units import bound_rate
-from flashferry.core.value_description import of_these
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.platforms.platform import ChannelWindow, FileSystems, Platform
 from flashferry.devices.session import DeviceSession
@@ -226,7 +225,7 @@ def protocols_refusal(listed: Iterable[str], transports: Iterable[Transport]) ->
         return None
     others = ", ".join(f"{name}:" for name in there)
     return (
-        f"expected {of_these(titles)} among the device's file systems, found {others} only; TFTP is no "
+        f"expected {' or '.join(titles)} among the device's file systems, found {others} only; TFTP is no "
         "transport of ours: it has no login and no proof"
     )
 

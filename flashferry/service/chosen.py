@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, Field, create_model
 
-from flashferry.model.policy import PlanSettings, at_the_start, carried, settings, with_the_plan
+from flashferry.model.policy import PlanSettings, at_the_start, carried, with_the_plan
 from flashferry.model.setting import Setting
+from flashferry.reports.words import as_fields
 
 Body = TypeVar("Body", bound=BaseModel)
 WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
@@ -49,46 +49,6 @@ def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
         {"name": one.name, "label": one.label, "help": as_fields(one.explained), "none": one.none if one.off else None}
         for one in offered
     ]
-
-
-_COMMAND = r"'(?:[^'\\s]*/)?flashferry [^']*'"
-_OPTION = re.compile(
-    rf"(?P<command>{_COMMAND})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
-)
-_FIELDS = {
-    **dict.fromkeys(("--until", "--window"), '"Window"'),
-    **dict.fromkeys(("--image", "--image-dir", "--image-rules"), '"Image"'),
-    **dict.fromkeys(("--host", "--group", "--filter"), "the choice of devices"),
-    "--resume": '"Restore and resume"',
-}
-"""Fields and buttons of pages, by options that are no setting of a form."""
-
-
-def as_fields(text: str) -> str:
-    """Return a text with the fields of our forms in place of command-line options.
-
-    Whoever reads a page has no command line. A setting that no form has is called by its label; an admin sets it.
-    Whole commands in quotes stay: what has no page is done by them.
-    """
-    return _OPTION.sub(_as_field, text)
-
-
-def _as_field(found: re.Match[str]) -> str:
-    option, value = found["option"], found["value"]
-    if option is None:
-        return found[0]
-    known = next((one for one in settings().values() if option in (one.on, one.off)), None)
-    behind = f" {value}" if value else ""
-    if option in _FIELDS or known is None:
-        return _FIELDS.get(option, option) + behind
-    name = known.label or known.name.replace("_", " ")
-    words = f'"{name[:1].upper()}{name[1:]}"'
-    if known.is_flag:
-        words += "" if option == known.on else ": no"
-    elif value and (value.isdigit() or value in set(known.choices or ())):
-        words, behind = f"{words}: {value}", ""
-    is_on_form = any(one.name == known.name for one in WITH_THE_PLAN)
-    return ("" if is_on_form else "the admin's setting ") + words + behind
 
 
 def carried_rows(plan: PlanSettings) -> list[dict[str, object]]:

@@ -18,7 +18,6 @@ from nornir.core.task import AggregatedResult, Result, Task
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import of_these
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import GOOD_OUTCOMES, Restored
 from flashferry.monitor.events import Event
@@ -120,7 +119,7 @@ class SiteRunner:
         if (job := JOBS.get(task.task)) is None:
             name = getattr(task.task, "__name__", "another")
             raise ConfigInvalid(
-                f"runner 'sites': expected {of_these(one.__name__ for one in JOBS)}, found {name}",
+                f"runner 'sites': expected {' or '.join(one.__name__ for one in JOBS)}, found {name}",
                 hint="Tasks of your own run on this host: give them to another runner, such as 'threaded'",
             )
         records = job(self, frozenset(host.name for host in hosts), **task.params)

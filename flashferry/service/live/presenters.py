@@ -16,8 +16,7 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
-from flashferry.reports.words import DASH, zone_word
-from flashferry.service.chosen import as_fields
+from flashferry.reports.words import DASH, as_fields, zone_word
 from flashferry.service.listing import Listing, listing
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of

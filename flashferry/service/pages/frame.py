@@ -29,7 +29,6 @@ from flashferry.model.states import label_of
 from flashferry.reports.as_html import page_templates
 from flashferry.service.access import ROUTES
 from flashferry.service.api.depends import csrf_of, local_time_of, service_of
-from flashferry.service.chosen import as_fields
 from flashferry.service.errors import ServiceError
 from flashferry.service.pages.assets import asset
 from flashferry.service.people.identity import auth_of, identify
@@ -373,7 +372,6 @@ def _source(name: str) -> str:
 def _templates() -> Environment:
     made = page_templates(_source)
     made.finalize = _printed
-    made.filters["as_fields"] = lambda text: as_fields(text or "")
     made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     made.globals |= {"asset": asset, "link": link, "label_of": label_of}
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from msgspec.structs import replace
@@ -15,7 +15,6 @@ from flashferry.model.states import Phase
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
-from flashferry.service.chosen import as_fields
 from flashferry.service.errors import NotFound
 from flashferry.service.jobs import steering
 from flashferry.service.live.collect import Snapshot
@@ -44,9 +43,6 @@ from flashferry.store.service.jobs import jobs_of_run
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
-
-if TYPE_CHECKING:
-    from flashferry.reports.model import DeviceReport
 
 router = APIRouter(include_in_schema=False)
 
@@ -205,17 +201,8 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
         "device": mine,
         "report": _without_samples(to_json(report.devices[0])),
         "shown": device_row(found, mine, service.settings.site_names),
-        "section": device_section(report, _with_fields(report.devices[0])),
+        "section": device_section(report, report.devices[0]),
     }
-
-
-def _with_fields(device: DeviceReport) -> DeviceReport:
-    """Return a device's report with fields of forms in place of command-line options."""
-    return replace(
-        device,
-        reason=as_fields(device.reason) if device.reason else device.reason,
-        hint=as_fields(device.hint) if device.hint else device.hint,
-    )
 
 
 def seen_run(request: Request, actor: Actor, run_id: str) -> tuple[Snapshot, RunNow]:

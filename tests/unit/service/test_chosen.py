@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.model.policy import settings
-from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, as_fields, form_rows
+from flashferry.reports.words import as_fields
+from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, form_rows
 
 
 @pytest.mark.parametrize(
