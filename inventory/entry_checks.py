@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import described, is_word, meant_key, unknown_key
+from flashferry.core.value_description import described, is_word, meant_key, of_these, unknown_key
 from inventory.keys import READERS, check_values
 from inventory.value_readers import read_line
 from inventory.yaml_file import line_of
@@ -159,5 +159,7 @@ def unknown_group(group: object, number: int, file: Path, known: frozenset[str])
     """Return the error message about a group that does not exist."""
     if not known:
         return f"key 'groups': group number {number}: {file} has no group"
-    names = ", ".join(sorted(known)[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
-    return f"key 'groups': group number {number} is not in {file}: expected some of {names}, found {described(group)}"
+    names = of_these(sorted(known)[:_SHOWN], "some of") + (
+        f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    )
+    return f"key 'groups': group number {number} is not in {file}: expected {names}, found {described(group)}"

@@ -225,7 +225,7 @@ def protocols_refusal(listed: Iterable[str], transports: Iterable[Transport]) ->
         return None
     others = ", ".join(f"{name}:" for name in there)
     return (
-        f"expected one of {', '.join(titles)} among the device's file systems, found {others} only; TFTP is no "
+        f"expected {' or '.join(titles)} among the device's file systems, found {others} only; TFTP is no "
         "transport of ours: it has no login and no proof"
     )
 

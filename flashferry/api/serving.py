@@ -36,7 +36,7 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.transports import transport
-from flashferry.transports.listeners import HOST_KEYS, Listening, listening_error, usable_addresses
+from flashferry.transports.listeners import HOST_KEYS, Listening, listening_error, usable_addresses, with_option
 from flashferry.transports.scp import describe_host_keys
 from inventory.host_view import DEFAULT_CAP_SHARE
 
@@ -403,26 +403,7 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
     except ServerStartFailed as error:
         raise listening_error(error, options.served) from None
     except (FileServerError, ImageError) as error:
-        raise ConfigInvalid(_with_option(error.message), hint=error.hint) from None
-
-
-_OPTIONS = {
-    "congestion_control: ": "--congestion-control: ",
-    "fixed login: expected an IP address": "--allow: expected an IP address",
-    "fixed login: ": "--user: ",
-    "images: ": "--image-dir: ",
-    "listen_address: ": "--listen: ",
-    "masquerade_address: ": "--masquerade: ",
-    "passive_ports: ": "--passive-ports: ",
-    "ticket: expected an IP address": "--allow: expected an IP address",
-}
-"""Starts of the server's error messages, and the same with the command-line option."""
-
-
-def _with_option(message: str) -> str:
-    """Return an error message with the command-line option in place of the server's name for a setting."""
-    start = next((one for one in _OPTIONS if message.startswith(one)), None)
-    return message if start is None else _OPTIONS[start] + message.removeprefix(start)
+        raise ConfigInvalid(with_option(error.message), hint=error.hint) from None
 
 
 def _settings(options: ServeOptions) -> ServerSettings:

@@ -83,7 +83,7 @@ def unknown_key(key: object, keys: Iterable[str]) -> str:
         if colon:
             where = f"'{before}:'" if before in ours else "the colon"
             return f"unknown key, {described(key)}: the blank behind {where} is missing"
-    return f"unknown key, {described(key)}; expected some of {', '.join(ours)}"
+    return f"unknown key, {described(key)}; expected {of_these(ours, 'some of')}"
 
 
 def meant_key(key: object, keys: Iterable[str], *, cutoff: float = 0.8) -> str | None:
@@ -113,6 +113,12 @@ def _text(text: str) -> str:
     more = [found] if found else []
     more += ["a blank"] if " " in text else []
     return f"text of {counted(len(text), 'character')}" + (f" with {' and '.join(more)}" if more else "")
+
+
+def of_these(words: Iterable[str], choice: str = "one of") -> str:
+    """Return some words to choose from: `one of a, b`; a single one stands by itself."""
+    found = tuple(words)
+    return ", ".join(found) if len(found) == 1 else f"{choice} {', '.join(found)}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

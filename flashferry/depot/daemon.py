@@ -32,7 +32,7 @@ from flashferry.fileserver import (
     Welcome,
     raise_soft_limit,
 )
-from flashferry.transports.listeners import listening_error
+from flashferry.transports.listeners import listening_error, with_option
 
 if TYPE_CHECKING:
     import socket
@@ -82,7 +82,7 @@ class Depot:
             raise listening_error(error, options.served) from None
         except FileServerError as error:
             self._socket.close()
-            raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
+            raise ConfigInvalid(with_option(error.message), step="server", hint=error.hint) from None
         except BaseException:
             self._socket.close()
             raise

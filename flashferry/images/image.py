@@ -14,6 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.safe_open import FileIdentity
 
 _DIGITS = {"MD5": 32, "SHA-512": 128}
+_OPTIONS = {"MD5": "--md5", "SHA-512": "--sha512"}
 
 
 class Digests(Struct, frozen=True, kw_only=True):
@@ -120,9 +121,9 @@ def _checked(kind: str, given: str | None) -> str:
     text = given.strip().lower()
     if len(text) != _DIGITS[kind] or not re.fullmatch(r"[0-9a-f]+", text):
         raise ConfigInvalid(
-            f"published {kind}: expected {_DIGITS[kind]} hexadecimal digits, found {len(text)} of them: {text[:40]!r}"
+            f"{_OPTIONS[kind]}: expected {_DIGITS[kind]} hexadecimal digits, found {len(text)} of them: {text[:40]!r}"
             if re.fullmatch(r"[0-9a-f]*", text)
-            else f"published {kind}: expected hexadecimal digits, found {text[:40]!r}",
+            else f"{_OPTIONS[kind]}: expected hexadecimal digits, found {text[:40]!r}",
             hint="Copy it from the vendor's download page",
         )
     return text

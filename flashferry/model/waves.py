@@ -7,7 +7,7 @@ unknown model, as in a first run without a plan, it has one per image.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.json_access import Node
 from flashferry.core.value_description import counted
 from flashferry.model.setting import Subject, setting
 
@@ -184,6 +185,22 @@ class Wave(Struct, frozen=True, kw_only=True):
     name: str
     hosts: tuple[str, ...]
     is_canary: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return number and name; see `wave_label`."""
+        return wave_label(self.number, self.name)
+
+
+def wave_label(number: int, name: str = "") -> str:
+    """Return how a wave is called everywhere, after the word "wave" or below it: `0 (canary)`; without a name `0`."""
+    return f"{number} ({name})" if name else str(number)
+
+
+def wave_names(request: Mapping[str, object]) -> dict[int, str]:
+    """Return the names of waves by number, from the stored request of a run; empty if it has none."""
+    found = ((one.whole("number"), one.text("name")) for one in Node(request).list("waves"))
+    return {number: name for number, name in found if number is not None and name is not None}
 
 
 def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from flashferry.core.redaction import sanitize
 from flashferry.model.states import Outcome, Phase
+from flashferry.model.waves import wave_label
 from flashferry.monitor.events import Event
 from tasks.step import ACTIVATE_WORD, CHECK_WORD, COPY_WORD, FATAL_STEPS
 
@@ -414,6 +415,6 @@ class Fleet:
         if event.status == "waiting":
             self.hold, self.hold_text = event.status, event.text
         elif event.status == "started":
-            self.wave = event.text if event.wave is None else f"{event.wave}: {event.text}"
+            self.wave = event.text if event.wave is None else wave_label(event.wave, event.text)
             if self.hold == "waiting":
                 self.hold = self.hold_text = ""

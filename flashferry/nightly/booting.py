@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.value_description import counted, of_these
 from flashferry.core.values import replace
 from flashferry.nightly.backend import Deadline, DiskFile, Progress, StoppableClock, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image
@@ -78,7 +78,7 @@ def _kind(choice: ImageChoice, topology: Topology) -> str:
     if choice.node_definition not in kinds:
         found = choice.node_definition or f"{counted(len(kinds), 'node definition')} in the lab and none named"
         raise ConfigInvalid(
-            f"--image-for: expected one of {', '.join(kinds)}, found {found}",
+            f"--image-for: expected {of_these(kinds)}, found {found}",
             hint="Name the node definition that the image is made for",
         )
     return choice.node_definition

@@ -11,6 +11,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from flashferry.core.redaction import sanitize_record
 from flashferry.core.value_description import counted
@@ -63,6 +64,7 @@ def page_templates(load: Callable[[str], str] = part) -> Environment:
         lstrip_blocks=True,
         loader=FunctionLoader(load),
     )
+    made.filters["as_fields"] = lambda text: words.as_fields(text or "")
     made.globals |= {
         "rate": words.rate,
         "size": words.size,
@@ -136,12 +138,15 @@ def report_html(report: Report) -> str:
 
 
 def device_section(report: Report, device: DeviceReport) -> Markup:
-    """Return the page's section about a device with its graphs, for other pages with the same style.
+    """Return the page's section about a device with its graphs, for pages of the service, which have its style.
 
     Args:
         report: The device's report, which may have only this device.
         device: The device.
     """
+    device = replace(
+        device, reason=words.as_fields(device.reason or "") or None, hint=words.as_fields(device.hint or "") or None
+    )
     text = _template("report_device.html.j2").render(
         report=sanitize_record(report), device=sanitize_record(device), **_pictures(report)
     )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 from flashferry.core import units
 from flashferry.core.value_description import counted
+from flashferry.model.policy import settings, with_the_plan
 from inventory.transport_policy import USUAL
 
 NOT_MEASURED = "not measured"
@@ -153,3 +154,43 @@ def unproven_sentence(verb: str) -> str:
 
 def _advised(sentence: str, advice: str | None) -> str:
     return f"{sentence}. {advice}" if advice else sentence
+
+
+_COMMAND = r"'(?:[^'\\s]*/)?flashferry [^']*'"
+_OPTION = re.compile(
+    rf"(?P<command>{_COMMAND})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
+)
+_FIELDS = {
+    **dict.fromkeys(("--until", "--window"), '"Window"'),
+    **dict.fromkeys(("--image", "--image-dir", "--image-rules"), '"Image"'),
+    **dict.fromkeys(("--host", "--group", "--filter"), "the choice of devices"),
+    "--resume": '"Restore and resume"',
+}
+"""Fields and buttons of pages, by options that are no setting of a form."""
+
+
+def as_fields(text: str) -> str:
+    """Return a text with the fields of the forms of the service in place of command-line options.
+
+    Readers of a page have no command line. A setting that no form has is called by its label; an admin sets it.
+    Whole commands in quotes stay: what has no page is done by them.
+    """
+    return _OPTION.sub(_as_field, text)
+
+
+def _as_field(found: re.Match[str]) -> str:
+    option, value = found["option"], found["value"]
+    if option is None:
+        return found[0]
+    known = next((one for one in settings().values() if option in (one.on, one.off)), None)
+    rest = f" {value}" if value else ""
+    if option in _FIELDS or known is None:
+        return _FIELDS.get(option, option) + rest
+    name = known.label or known.name.replace("_", " ")
+    words = f'"{name[:1].upper()}{name[1:]}"'
+    if known.is_flag:
+        words += "" if option == known.on else ": no"
+    elif value and (value.isdigit() or value in set(known.choices or ())):
+        words, rest = f"{words}: {value}", ""
+    is_on_form = any(one.name == known.name for one in with_the_plan())
+    return ("" if is_on_form else "the admin's setting ") + words + rest

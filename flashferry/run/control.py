@@ -125,7 +125,7 @@ class RunControl:
 
     def _answered(self, wave: Wave, *, is_approved: bool) -> Hold | None:
         if not is_approved:
-            return Hold(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
+            return Hold(reason=f"wave {wave.label} was not approved", for_good=True)
         # A run that is killed in this wave and resumed does not ask again.
         with suppress(JournalUnusable):
             self._journal.set_control(self._run_id, approved_wave=wave.number, asker=_AT_THE_TERMINAL)

@@ -196,7 +196,7 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
     """
     if (address := options.server.address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(
-            f"server address {address!r}: expected an IPv4 address or a host name",
+            f"--address {address!r}: expected an IPv4 address or a host name",
             hint="Give the address at which the devices reach this host with --address",
         )
     path = socket_of(options.server.depot, state)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from flashferry.model.policy import PlanSettings, at_the_start, carried, with_the_plan
 from flashferry.model.setting import Setting
+from flashferry.reports.words import as_fields
 
 Body = TypeVar("Body", bound=BaseModel)
 WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
@@ -45,7 +46,7 @@ def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
 def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
     """Return settings as rows of a form, each with its choices: on, off or default."""
     return [
-        {"name": one.name, "label": one.label, "help": one.explained, "none": one.none if one.off else None}
+        {"name": one.name, "label": one.label, "help": as_fields(one.explained), "none": one.none if one.off else None}
         for one in offered
     ]
 

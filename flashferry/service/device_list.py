@@ -13,7 +13,7 @@ from flashferry.service.known_names import inventory_hosts
 from flashferry.service.principal import Actor
 from flashferry.service.run_visibility import is_visible, sites_of
 from flashferry.service.service import Service
-from flashferry.store.fleet_view import KnownDevice, known_devices
+from flashferry.store.fleet_view import KnownDevice, copied_at, devices_with_facts, known_devices
 from flashferry.store.history import History
 from flashferry.store.measurements import Measurement
 from flashferry.store.reader import is_run_alive
@@ -32,7 +32,8 @@ class ListedDevice(Struct, frozen=True, kw_only=True):
         newest: Newest finding of any kind.
         ready: Newest readiness check; an empty `word`: none.
         last: Its state in its last run; None: none.
-        copy: Newest measured copy; None: none.
+        copy: Newest measured copy, of which the speed is; None: none.
+        copied_at: Start of the newest copy that was completed and verified, ISO 8601; empty: none.
         is_listed: Whether the inventory has the device.
         is_held: Whether a run that is over left its configuration changed.
     """
@@ -46,6 +47,7 @@ class ListedDevice(Struct, frozen=True, kw_only=True):
     ready: Finding
     last: KnownDevice | None
     copy: Measurement | None
+    copied_at: str
     is_listed: bool
     is_held: bool
 
@@ -76,7 +78,12 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     """Return the devices that a caller may see, by name. Raises `ConfigInvalid` if the journal cannot be read."""
     sites = sites_of(actor)
     known = {one.host: one for one in known_devices(service.state)}
-    checks, readies = newest_findings(service, actor)
+    findings = newest_findings(service, actor)
+    checks, readies = findings.checks, findings.readies
+    # The last run of a device may have read nothing from it.
+    unread = devices_with_facts(service.state, [one.host for one in known.values() if not one.model])
+    earlier = {one.host: one for one in unread if is_visible(one.site, sites)}
+    copied = copied_at(service.state)
     history = History.read(service.state)
     alive = alive_runs(service, known.values())
     hosts, trouble = inventory_hosts(service)
@@ -95,7 +102,9 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
         is_held = last is not None and last.is_held and last.run_id not in alive
         newest = max((of_run, checks.get(host, _NOTHING), ready), key=lambda one: one.at)
         copies = history.of(host)
-        model, release = _latest(of_run, checks.get(host, _NOTHING))
+        read = earlier.get(host)
+        of_earlier = _NOTHING if read is None else _of_run(read, alive)
+        model, release = _latest(of_run, of_earlier, findings.facts.get(host, _NOTHING))
         found.append(
             ListedDevice(
                 host=host,
@@ -107,6 +116,7 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
                 ready=ready,
                 last=last,
                 copy=copies[-1] if copies else None,
+                copied_at=copied.get(host, ""),
                 is_listed=host in hosts,
                 is_held=is_held,
             )

@@ -7,18 +7,20 @@ sites; so does steering, with the role at each.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.states import NOT_DONE, RunState, phase_of
+from flashferry.core.json_access import Node
+from flashferry.model.states import NOT_DONE, Phase, RunState, State, phase_of
 from flashferry.service.errors import Conflict, NotFound, listed
 from flashferry.service.principal import ANY_ROLE, EVERYWHERE, Actor
 from flashferry.store.service.jobs import Job, job_of, latest_jobs
 from flashferry.store.status import RunStatus
-from flashferry.store.stored_run import StoredRun, read_run
+from flashferry.store.stored_run import StoredDevice, StoredRun, read_run
 
 Sites = frozenset[str] | None
 """Sites that a caller may see; None: all, and what has none."""
@@ -73,19 +75,51 @@ def seen_run(state: Path, run_id: str, actor: Actor, *, with_transfers: bool = F
     return SeenRun(run=replace(run, devices=seen, damaged=damaged), whole=run)
 
 
-def unfinished_devices(state: Path, actor: Actor, run_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the unfinished devices of a run, and their sites. Raises `NotFound`; `Conflict` if there are none."""
+class Unfinished(Struct, frozen=True, kw_only=True):
+    """The devices of a run that another plan can complete.
+
+    Attributes:
+        hosts: Failed, interrupted or not started.
+        sites: Their sites; empty if one has none, which needs the role at all sites.
+        refused: Refused devices with the reason: they would be refused again as long as it holds.
+        image: Name of the image that all of them were to get; empty: several, or unknown.
+    """
+
+    hosts: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+
+
+def unfinished_devices(state: Path, actor: Actor, run_id: str) -> Unfinished:
+    """Return the unfinished devices of a run. Raises `NotFound`; `Conflict` if it runs, or if there are none."""
     run = seen_run(state, run_id, actor).run
-    rest = [
-        device
-        for device in run.devices
-        if phase_of(str(device.record.get("outcome") or "") or None, device.state, is_alive=False) in NOT_DONE
-    ]
+    rest: list[StoredDevice] = []
+    refused: dict[str, str] = {}
+    for device in run.devices:
+        record = Node(device.record)
+        phase = phase_of(record.text("outcome"), device.state, is_alive=False)
+        if phase is Phase.REFUSED:
+            refused[device.host] = record.text("failure", "reason") or ""
+        elif is_open(phase, device.state):
+            rest.append(device)
     if run.state is RunState.ALIVE or not rest:
-        why = "is running" if run.state is RunState.ALIVE else "has no device that is not done"
+        why = "is running" if run.state is RunState.ALIVE else "has no device that another plan could complete"
         raise Conflict(f"run {run_id} {why}", hint="See its page for the state of its devices")
     sites = {device.site or "" for device in rest}
-    return tuple(device.host for device in rest), () if "" in sites else tuple(sorted(sites))
+    images = {device.image or "" for device in rest}
+    return Unfinished(
+        hosts=tuple(device.host for device in rest),
+        sites=() if "" in sites else tuple(sorted(sites)),
+        refused=refused,
+        image=images.pop() if len(images) == 1 else "",
+    )
+
+
+def is_open(phase: Phase, state: str) -> bool:
+    """Return whether a device of a run that is over is left to be done: not done, not refused, nor left by its plan."""
+    is_left_by_plan = phase is Phase.NOT_STARTED and state == State.DONE
+    return phase in NOT_DONE and phase is not Phase.REFUSED and not is_left_by_plan
 
 
 def status_seen(run: RunStatus, actor: Actor) -> RunStatus | None:

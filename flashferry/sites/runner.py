@@ -119,7 +119,7 @@ class SiteRunner:
         if (job := JOBS.get(task.task)) is None:
             name = getattr(task.task, "__name__", "another")
             raise ConfigInvalid(
-                f"runner 'sites': expected one of {', '.join(one.__name__ for one in JOBS)}, found {name}",
+                f"runner 'sites': expected {' or '.join(one.__name__ for one in JOBS)}, found {name}",
                 hint="Tasks of your own run on this host: give them to another runner, such as 'threaded'",
             )
         records = job(self, frozenset(host.name for host in hosts), **task.params)

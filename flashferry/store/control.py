@@ -86,7 +86,9 @@ def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> in
     waves = sorted({device.wave for device in run.devices if device.wave >= 0})
     if wave is not None:
         if wave not in waves:
-            known = f"waves {waves[0]} to {waves[-1]}" if waves else "none"
+            known = (
+                "none" if not waves else f"wave {waves[0]}" if len(waves) == 1 else f"waves {waves[0]} to {waves[-1]}"
+            )
             raise ConfigInvalid(f"run {run.run_id} has no wave {wave}: it has {known}", hint="Check --wave")
         return wave
     if control.waiting_wave is not None:

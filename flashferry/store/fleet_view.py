@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import Struct
 
 from flashferry.core.json_access import Node, parsed
 from flashferry.store.reader import reading
-from flashferry.store.tables import RecordRow, newest_devices, runs_of
+from flashferry.store.tables import RecordRow, newest_devices, rows_with_facts, runs_of, verified_copies
 
 
 class KnownDevice(Struct, frozen=True, kw_only=True):
@@ -55,6 +56,30 @@ def known_devices(directory: Path) -> tuple[KnownDevice, ...]:
     """
     with reading(directory) as database:
         return () if database is None else tuple(map(_known, newest_devices(database)))
+
+
+def devices_with_facts(directory: Path, hosts: Collection[str]) -> tuple[KnownDevice, ...]:
+    """Return some devices, each as the newest run has it that read its model; those that no run read are left out.
+
+    A run that refuses a device by its plan, or does not reach it, reads nothing from it.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
+    if not hosts:
+        return ()
+    with reading(directory) as database:
+        return () if database is None else tuple(map(_known, rows_with_facts(database, hosts)))
+
+
+def copied_at(directory: Path) -> dict[str, str]:
+    """Return by host the start of its newest copy that was completed and verified, ISO 8601, UTC.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
+    with reading(directory) as database:
+        return {} if database is None else verified_copies(database)
 
 
 def device_runs(directory: Path, host: str) -> tuple[KnownDevice, ...]:

@@ -5,6 +5,7 @@ Rows have JSON as text. A connection is the writer's, or a read-only one of `fla
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -281,6 +282,18 @@ def runs_of(database: sqlite3.Connection, host: str) -> list[RecordRow]:
     return _rows(database, RecordRow, "WHERE host = ? ORDER BY rowid DESC", (host,))
 
 
+def rows_with_facts(database: sqlite3.Connection, hosts: Collection[str]) -> list[RecordRow]:
+    """Return the newest row of each of some devices whose record names a model."""
+    return _rows(
+        database,
+        RecordRow,
+        "WHERE rowid IN (SELECT max(rowid) FROM devices WHERE host IN (SELECT value FROM json_each(?)) "
+        "AND CASE WHEN json_valid(record) THEN json_extract(record, '$.check.facts.model') END IS NOT NULL "
+        "GROUP BY host)",
+        (json.dumps(tuple(hosts)),),
+    )
+
+
 def staged_rows(database: sqlite3.Connection) -> list[RecordRow]:
     """Return the rows that have an image and a record, the oldest first."""
     return _rows(database, RecordRow, "WHERE image IS NOT NULL AND record IS NOT NULL ORDER BY rowid")
@@ -368,6 +381,15 @@ def transfers_of(database: sqlite3.Connection, run_id: str, host: str | None = N
 def all_transfers(database: sqlite3.Connection) -> list[TransferRow]:
     """Return the figures of all transfers."""
     return _rows(database, TransferRow)
+
+
+def verified_copies(database: sqlite3.Connection) -> dict[str, str]:
+    """Return by host when its newest delivered copy began whose device ended as done, so that it was verified."""
+    query = (
+        "SELECT t.host, max(t.at) FROM transfers AS t JOIN devices AS d ON d.run_id = t.run_id AND d.host = t.host "
+        "WHERE t.kind = 'stage' AND t.outcome = 'delivered' AND d.state = 'done' GROUP BY t.host"
+    )
+    return dict(database.execute(query).fetchall())
 
 
 def ended_copies(database: sqlite3.Connection, after: int, most: int) -> list[EndedCopy]:

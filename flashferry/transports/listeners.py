@@ -107,6 +107,25 @@ def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> Co
     return ConfigInvalid(f"{where} for {titles}: {why}", hint=hint)
 
 
+_OPTION_OF = {
+    "congestion_control: ": "--congestion-control: ",
+    "fixed login: expected an IP address": "--allow: expected an IP address",
+    "fixed login: ": "--user: ",
+    "images: ": "--image-dir: ",
+    "listen_address: ": "--listen: ",
+    "masquerade_address: ": "--masquerade: ",
+    "passive_ports: ": "--passive-ports: ",
+    "ticket: expected an IP address": "--allow: expected an IP address",
+}
+"""Starts of the server's error messages, and the same with the command-line option."""
+
+
+def with_option(message: str) -> str:
+    """Return an error message with the command-line option in place of the server's name for a setting."""
+    start = next((one for one in _OPTION_OF if message.startswith(one)), None)
+    return message if start is None else _OPTION_OF[start] + message.removeprefix(start)
+
+
 def free_port(transport: Transport = USUAL) -> int:
     """Return the port that a server would take now by default: the well-known one, one of the others, or 0 (any).
 

@@ -179,7 +179,8 @@ def _dead(journal: Journal, database: sqlite3.Connection, began: datetime, names
 def _waiting(database: sqlite3.Connection, began: datetime, digest: str | None) -> str:
     run_id = f"{began:%Y%m%d-%H%M%S}-b0a7"
     had = [one for one in hosts() if one[1] in ("AMS", "TRN")]
-    request = _request([host for host, _ in had], began + timedelta(hours=5), digest)
+    waves = [{"number": n, "name": name} for n, name in enumerate(("canary", "site AMS", "site TRN"))]
+    request = {**_request([host for host, _ in had], began + timedelta(hours=5), digest), "waves": waves}
     with database:
         values = (run_id, _at(began), None, 0, 1, json.dumps(request), None, digest, "anna")
         database.execute(_INSERT_RUN, values)

@@ -38,7 +38,7 @@ class WaveApproval:
         if self._asked != wave.number:
             self._asked = wave.number
             self._say(
-                f"begin wave {wave.number}, {wave.name}, {counted(len(wave.hosts), 'device')}? Type y or n, then Enter"
+                f"begin wave {wave.number} ({wave.name}, {counted(len(wave.hosts), 'device')})? Type y or n, then Enter"
             )
         if not select.select([sys.stdin], [], [], 0)[0]:
             return None

@@ -152,7 +152,7 @@ def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
         if device.wave == wave.number and device.starts_s is not None and device.total_s is not None
     ]
     return {
-        "wave": f"{wave.number} {wave.name}",
+        "wave": wave.label,
         "done at": _clock(plan, max(ends)) if ends else "-",
         "devices": f"{len(wave.hosts)}: {names(wave.hosts)}" if len(plan.waves) <= FEW_WAVES else str(len(wave.hosts)),
     }

@@ -11,6 +11,7 @@ from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
 from flashferry.core.value_description import counted
 from flashferry.model.states import Outcome, Phase, Restored, RunState, Tone, label_of, phase_of
+from flashferry.model.waves import wave_label, wave_names
 from flashferry.store.summaries import restore_source
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def _print_control(run: StoredRun, control: ControlRequest) -> None:
     elif control.paused:
         console().print(here(f"it is paused: 'flashferry run continue {run.run_id}' continues it"), style=BAD)
     if control.waiting_wave is not None:
-        words = f"wave {control.waiting_wave} waits for approval: 'flashferry run approve {run.run_id}'"
+        wave = wave_label(control.waiting_wave, wave_names(run.request).get(control.waiting_wave, ""))
+        words = f"wave {wave} waits for approval: 'flashferry run approve {run.run_id}'"
         console().print(here(words), style=BAD)
 
 

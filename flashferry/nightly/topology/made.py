@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.value_description import of_these
 from flashferry.model.file_keys import Place, Reader, number, text, whole
 from flashferry.nightly.backend import LinkCondition, PlannedLink, PlannedNode, Topology
 from flashferry.nightly.description.values import (
@@ -337,7 +338,7 @@ def _check_named(description: NightDescription, labels: set[str]) -> None:
         sentence = f"key 'reach.addresses': expected an address for each of {whole}, found {lacks} {wrong[0]}"
         raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
     if capture is not None and capture not in labels:
-        sentence = f"key 'night.capture_node': expected one of {whole}, found another"
+        sentence = f"key 'night.capture_node': expected {of_these(sorted(labels))}, found another"
         raise ConfigInvalid(f"{description.file}: {sentence}", hint=hint)
 
 

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flashferry.core.value_description import unknown_key
+from flashferry.core.value_description import of_these, unknown_key
 from flashferry.core.values import replace
 from flashferry.service.access import PUBLIC, Access
 from flashferry.service.api.depends import LONGEST_PROSE, why_unfit
@@ -359,15 +359,18 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
     if unknown:
         raise InvalidRequest(
             f"query: {unknown_key(unknown[0], sorted(known)) if known else 'this path takes no parameter'}",
-            hint="GET /api/v1/openapi.json describes what each path takes",
+            hint="GET /api/v1/openapi.json describes what each path takes"
+            if request.url.path.startswith("/api/")
+            else "Choose the page from the menu",
         )
 
 
 def _check_roles(row: Access, actor: Actor) -> None:
     if row.roles and not actor.has(row.roles):
+        roles = sorted(row.roles) if len(row.roles) > 1 else [f"the role {role}" for role in row.roles]
         has = ", ".join(sorted({grant.role.value for grant in actor.grants})) or "none"
         raise Forbidden(
-            f"expected one of the roles {', '.join(sorted(row.roles))}, found {has}",
+            f"expected {of_these(roles, 'one of the roles')}, found {has}",
             hint="Ask an admin of the service for the role",
         )
 

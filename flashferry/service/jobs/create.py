@@ -32,7 +32,17 @@ from flashferry.service.principal import ANY_ROLE, Actor, Role, Via
 from flashferry.service.service import Service
 from flashferry.store.service.answers import Once, answer_of, keep_answer
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import Job, JobKind, JobState, add_job, job_of, jobs_in, jobs_of_plan, jobs_of_run
+from flashferry.store.service.jobs import (
+    RUNS,
+    Job,
+    JobKind,
+    JobState,
+    add_job,
+    job_of,
+    jobs_in,
+    jobs_of_plan,
+    jobs_of_run,
+)
 from flashferry.store.service.plans import StoredPlan, plan_of, window_of
 from inventory.selection import Selection
 
@@ -265,7 +275,7 @@ def _check_free(database: sqlite3.Connection, spec: JobSpec) -> None:
     """Refuse a second job for a plan or a run while another is open."""
     found: list[Job] = []
     if spec.kind is JobKind.STAGE and spec.digest is not None:
-        found = [job for job in jobs_of_plan(database, spec.digest) if job.kind in (JobKind.STAGE, JobKind.RESUME)]
+        found = [job for job in jobs_of_plan(database, spec.digest) if job.kind in RUNS]
     elif spec.kind in _OF_ONE_RUN and spec.run_id is not None:
         found = jobs_of_run(database, spec.run_id)
     if other := next((job for job in found if job.is_open), None):

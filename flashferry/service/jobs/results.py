@@ -29,8 +29,8 @@ _READY = {
 }
 """Verdicts of a device's readiness, in words and with their tone."""
 _CONDITIONS_MET = frozenset({"met", "does not apply"})
-_CHECK, _FIT = "flashferry.check/1", "fit"
-"""A checked device is not done, but fit to be staged."""
+_DONE_BY = {"flashferry.check/1": "fit", "flashferry.dry-run/1": "would be staged"}
+"""What stands for `done`, by schema: a checked or rehearsed device did not get anything."""
 _OF_THIS_PLATFORM = "of this platform"
 
 
@@ -58,7 +58,7 @@ def device_results(document: Mapping[str, object]) -> tuple[DeviceResult, ...]:
     """Return the results in a document by device, failed ones first."""
     run = document.get("run")
     within = run if isinstance(run, dict) else document
-    done = _FIT if Node(document).text("schema") == _CHECK else ""
+    done = _DONE_BY.get(Node(document).text("schema") or "", "")
     found = [_of_device(one, done) for one in Node(within).list("devices")]
     return tuple(sorted(found, key=lambda one: ("bad", "warn").index(one.tone) if one.tone in ("bad", "warn") else 2))
 
@@ -226,9 +226,24 @@ class Finding(Struct, frozen=True, kw_only=True):
     release: str = ""
 
 
-def newest_findings(service: Service, actor: Actor) -> tuple[dict[str, Finding], dict[str, Finding]]:
-    """Return the newest check and the newest readiness check of each device, from jobs visible to the caller."""
+class Findings(Struct, frozen=True, kw_only=True):
+    """Newest findings by device.
+
+    Attributes:
+        checks: Of checks.
+        readies: Of readiness checks.
+        facts: Of either kind, where it names a model: a check that did not reach the device does not.
+    """
+
+    checks: Mapping[str, Finding]
+    readies: Mapping[str, Finding]
+    facts: Mapping[str, Finding]
+
+
+def newest_findings(service: Service, actor: Actor) -> Findings:
+    """Return the newest findings of each device, from jobs visible to the caller."""
     found: dict[JobKind, dict[str, Finding]] = {JobKind.CHECK: {}, JobKind.READY: {}}
+    facts: dict[str, Finding] = {}
     with service.database.reading() as database:
         jobs = latest_jobs(database, _LATEST_JOBS)
     # A job that is just ending may not have printed everything yet.
@@ -237,7 +252,8 @@ def newest_findings(service: Service, actor: Actor) -> tuple[dict[str, Finding],
         if sees_all_of(actor, job):
             of_job = _found_by(JobFolder.of(service.state, job.job_id).path, job.ended_at or "")
             found[job.kind] = {**of_job, **found[job.kind]}
-    return found[JobKind.CHECK], found[JobKind.READY]
+            facts = {host: one for host, one in of_job.items() if one.model} | facts
+    return Findings(checks=found[JobKind.CHECK], readies=found[JobKind.READY], facts=facts)
 
 
 @lru_cache(maxsize=_KEPT_DOCUMENTS)

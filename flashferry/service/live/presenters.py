@@ -16,7 +16,7 @@ from flashferry.core.redaction import sanitize
 from flashferry.core.units import coarse_rate, rough_duration
 from flashferry.core.value_description import counted
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
-from flashferry.reports.words import DASH, zone_word
+from flashferry.reports.words import DASH, as_fields, zone_word
 from flashferry.service.listing import Listing, listing
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
@@ -200,7 +200,7 @@ def _of_one_alive(run: RunNow, now: datetime, path: str) -> Iterator[ActionItem]
             key=f"wave {run.run_id} {run.waiting_wave}",
             urgency=Urgency.WAVE,
             what=run.run_id,
-            sentence=f"wave {run.waiting_wave} waits for approval",
+            sentence=f"wave {run.wave_label(run.waiting_wave)} waits for approval",
             since=run.hold_since,
             path=path,
         )
@@ -393,7 +393,7 @@ def _item_row(item: ActionItem, now: datetime) -> Row:
         "word": Cell(_URGENT_WORDS[item.urgency], "bad" if item.urgency.is_red else "warn"),
         "what": Cell(sanitize(item.what), "", item.path),
         "sentence": Cell(sanitize(item.sentence)),
-        "since": Cell(f"since {clock(at, now)}") if (at := time_of(item.since)) is not None else _NONE,
+        "since": Cell(clock(at, now)) if (at := time_of(item.since)) is not None else _NONE,
     }
 
 
@@ -521,19 +521,28 @@ def run_board(
     }
 
 
+def _ended_wave(run: RunNow, sums: Totals) -> Cell:
+    """Return the state of a wave whose devices ended: finished if each was tried, failed or not."""
+    if sums.not_started == sums.devices:
+        return Cell(Phase.NOT_STARTED.label, Phase.NOT_STARTED.tone)
+    if sums.interrupted or sums.not_started:
+        return Cell("interrupted" if run.state is RunState.DIED else "stopped", "warn")
+    return Cell("finished", "good" if sums.done == sums.devices else "warn")
+
+
 def _wave_row(run: RunNow, wave: int, now: datetime) -> Row:
     sums = sums_of([one for one in run.devices if one.wave == wave], now)
     is_waiting = run.waiting_wave == wave
     if is_waiting:
         state = Cell("waits for approval", "warn")
     elif sums.over == sums.devices:
-        state = Cell("finished", "good" if sums.done == sums.devices else "warn")
+        state = _ended_wave(run, sums)
     elif sums.in_progress or sums.over:
         state = Cell(Phase.IN_PROGRESS.label)
     else:
         state = Cell(Phase.QUEUED.label, "quiet")
     return {
-        "wave": Cell(f"wave {wave}"),
+        "wave": Cell(sanitize(run.wave_label(wave))),
         "state": state,
         "share": Cell(str(_percent(sums))),
         "done": Cell(f"{sums.done} of {sums.devices}"),
@@ -579,7 +588,7 @@ def device_row(run: RunNow, one: DeviceNow, site_names: Mapping[str, str]) -> Ro
         "percent": Cell(f"{min(100, share)} %") if one.size_bytes and one.acked_bytes else Cell(""),
         "rate": Cell(coarse_rate(one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
         "left": Cell(rough_duration(one.left_bytes / one.rate_bytes_per_s)) if one.rate_bytes_per_s else Cell(""),
-        "text": Cell(sanitize(text), "warn" if is_still else ""),
+        "text": Cell(as_fields(sanitize(text)), "warn" if is_still else ""),
     }
 
 
@@ -592,12 +601,12 @@ def _hold_text(run: RunNow, now: datetime) -> str:
     at = time_of(run.hold_since)
     since = f" since {clock(at, now)} {zone_word(at.astimezone(now.tzinfo))}" if at is not None else ""
     if run.waiting_wave is not None:
-        return f"Wave {run.waiting_wave} waits for approval{since}."
+        return f"Wave {run.wave_label(run.waiting_wave)} waits for approval{since}."
     words = {
-        "paused": "Paused: running devices finish, no new ones start",
-        "stopping": "Stopping: copies under way are cut, every device is restored",
+        "paused": f"Paused{since}: running devices finish, no new ones start.",
+        "stopping": f"Stopping{since}: copies under way are cut, every device is restored.",
     }
-    return f"{words[run.hold]}{since}." if run.hold in words else ""
+    return words.get(run.hold, "")
 
 
 def time_of(text: str) -> datetime | None:

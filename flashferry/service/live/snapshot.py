@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from flashferry.core.json_access import Node
 from flashferry.core.values import as_dict, replace
 from flashferry.model.states import NOT_DONE, Outcome, Phase, Restored, RunState, label_of, phase_of
+from flashferry.model.waves import wave_label, wave_names
 from flashferry.service.run_visibility import Sites, is_visible
 from flashferry.store.control_requests import SteerKind, SteerRequest
 from flashferry.store.status import DeviceStatus, FollowedRun
@@ -159,6 +160,8 @@ class RunNow(Struct, frozen=True, kw_only=True):
         ends_at: Expected end, or None.
         is_at_least: Whether it may take longer, because some sites have not started copying.
         last_event_at: Time of its last event, ISO 8601, or empty.
+        wave_names: Names of waves by number; empty: unknown.
+        waves_ahead: Waves that will wait for an approval which they do not have yet, or wait for it now.
         steer_requests: Control requests of operators, oldest first.
     """
 
@@ -173,6 +176,8 @@ class RunNow(Struct, frozen=True, kw_only=True):
     unrestored: tuple[str, ...]
     wave: str = ""
     waves: tuple[int, ...] = ()
+    wave_names: Mapping[int, str] = field(default_factory=dict)
+    waves_ahead: tuple[int, ...] = ()
     waiting_wave: int | None = None
     hold: str = ""
     hold_since: str = ""
@@ -189,6 +194,10 @@ class RunNow(Struct, frozen=True, kw_only=True):
     def is_alive(self) -> bool:
         """Return whether its process is alive."""
         return self.state is RunState.ALIVE
+
+    def wave_label(self, wave: int) -> str:
+        """Return how a wave is called."""
+        return wave_label(wave, self.wave_names.get(wave, ""))
 
     @property
     def stopped_by(self) -> str | None:
@@ -238,6 +247,8 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         wave=events_view.wave,
         # Devices that the plan skips are in no wave.
         waves=tuple(sorted({one.wave for one in devices if one.wave >= 0})),
+        wave_names=wave_names(run.request),
+        waves_ahead=_waves_ahead(run, devices) if is_alive else (),
         waiting_wave=status.waiting_wave if is_alive else None,
         # That a wave waits is in the journal: an event of it alone is older.
         hold=(status.hold or events_view.hold.removeprefix("waiting")) if is_alive else "",
@@ -250,6 +261,18 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         steer_requests=run.steer_requests,
     )
     return _summed(made, forecast, now)
+
+
+def _waves_ahead(run: FollowedRun, devices: Iterable[DeviceNow]) -> tuple[int, ...]:
+    """Return the waves that need an approval and do not have it: no first one, and none whose devices started."""
+    if not Node(run.request).flag("policy", "policy", "approve"):
+        return ()
+    by_wave: dict[int, bool] = {}
+    for one in devices:
+        if one.wave >= 0:
+            by_wave[one.wave] = by_wave.get(one.wave, False) or one.phase is not Phase.QUEUED
+    later = sorted(by_wave)[1:]
+    return tuple(wave for wave in later if wave > run.row.approved_wave and not by_wave[wave])
 
 
 def limited_to(run: RunNow, sites: Sites, forecast: Forecast, now: datetime) -> RunNow | None:

@@ -141,7 +141,7 @@ _COLUMNS: Mapping[str, Callable[[ListedDevice], Any]] = {
     "result": lambda one: one.newest.word,
     "ready": lambda one: one.ready.word,
     "speed": lambda one: one.speed_bytes_per_s or 0.0,
-    "copied": lambda one: one.copy.at if one.copy is not None else "",
+    "copied": lambda one: one.copied_at,
     "checked": lambda one: one.newest.at,
 }
 """What each column is sorted by."""

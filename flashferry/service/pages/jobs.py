@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
 from flashferry.service.api.depends import FormProse, TheActor, TheService
@@ -15,6 +17,7 @@ from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.run_visibility import latest_seen, seen_job
 from flashferry.store.service.jobs import Job, JobKind, JobState, jobs_after
+from flashferry.store.service.plans import PlanState, plan_of
 
 router = APIRouter(include_in_schema=False)
 PAGE_JOBS = 50
@@ -39,9 +42,10 @@ def jobs(service: TheService, actor: TheActor, before: Before = "") -> object:
     """Return the jobs that the caller may see, newest first."""
     with service.database.reading() as database:
         seen, older = latest_seen(database, actor, PAGE_JOBS, before or None)
+        rows = [job_row(_as_plan_is_now(database, one), actor) for one in seen]
     return {
         "at": service.now().isoformat(),
-        "jobs": [job_row(one, actor) for one in seen],
+        "jobs": rows,
         "before": before,
         "older": older,
     }
@@ -53,6 +57,7 @@ def job(service: TheService, actor: TheActor, job_id: str, page: Page = 1) -> ob
     with service.database.reading() as database:
         whole = seen_job(database, actor, job_id)
         after = [one.job_id for one in jobs_after(database, job_id)]
+        whole = _as_plan_is_now(database, whole)
     output = job_output(service, actor, whole)
     found = device_results(output.document)
     return {
@@ -92,6 +97,15 @@ def job_row(job: Job, actor: TheActor) -> dict[str, object]:
         "tone": _tone(job),
         "may_cancel": may_cancel(actor, job),
     }
+
+
+def _as_plan_is_now(database: sqlite3.Connection, job: Job) -> Job:
+    """Return a job; where it made a plan, its sentence also has the plan's present state."""
+    plan = plan_of(database, job.digest) if job.kind is JobKind.PLAN and job.digest is not None else None
+    if plan is None or not job.sentence:
+        return job
+    state = "waits for approval" if plan.state is PlanState.DRAFT else f"is {plan.state}"
+    return replace(job, sentence=f"{job.sentence}, which {state}")
 
 
 def _tone(job: Job) -> str:

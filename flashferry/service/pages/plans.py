@@ -22,8 +22,8 @@ from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, 
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
 from flashferry.service.principal import ANY_ROLE, Actor, Role
-from flashferry.service.run_visibility import unfinished_devices
-from flashferry.store.service.jobs import jobs_of_plan
+from flashferry.service.run_visibility import Unfinished, unfinished_devices
+from flashferry.store.service.jobs import RUNS, JobKind, jobs_of_plan
 from flashferry.store.service.plans import PlanState, StoredPlan
 from flashferry.store.service.plans import plans as stored_plans
 
@@ -46,6 +46,7 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
             if state in {"", one.state.value}
         ]
         jobs = being_made(service, database, actor)
+    rest = unfinished_devices(service.state, actor, unfinished) if unfinished else Unfinished()
     return {
         "plans": rows,
         "being_made": [job_row(one, actor) for one in jobs],
@@ -58,7 +59,9 @@ def plans(service: TheService, actor: TheActor, title: str = "", state: str = ""
         "images": usable_images(service),
         "zone": f"{service.now().astimezone():%Z}",
         "unfinished": unfinished,
-        "rest": unfinished_devices(service.state, actor, unfinished)[0] if unfinished else (),
+        "rest": rest.hosts,
+        "refused": rest.refused,
+        "image": rest.image,
         "may_offer": actor.has({Role.OPERATOR}),
         "choices": form_rows(WITH_THE_PLAN),
     }
@@ -88,7 +91,8 @@ def make(
     names = tuple(name for one in sites for name in one.replace(",", " ").split())
     hosts: tuple[str, ...] = ()
     if unfinished:
-        hosts, names = unfinished_devices(service.state, actor, unfinished)
+        rest = unfinished_devices(service.state, actor, unfinished)
+        hosts, names = rest.hosts, rest.sites
     spec = PlanSpec(
         title=title,
         image=image.strip(),
@@ -130,7 +134,9 @@ def plan(service: TheService, actor: TheActor, digest: str) -> object:
     return {
         "at": service.now().isoformat(),
         "missing": obstacles(service, actor, stored),
-        "jobs": [job_row(one, actor) for one in reversed(jobs)],
+        "made_by_job": next((one.job_id for one in jobs if one.kind is JobKind.PLAN), None),
+        "jobs": [job_row(one, actor) for one in reversed(jobs) if one.kind in RUNS],
+        "rehearsals": [job_row(one, actor) for one in reversed(jobs) if one.kind is JobKind.DRY_RUN],
         "plan": _summary(stored) | {name: details[name] for name in ("is_startable", "why_not")},
         "content": details["plan"],
         "settings": carried_rows(content),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
-from flashferry.model.states import NOT_DONE, Phase
+from flashferry.model.states import Phase
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
@@ -35,7 +35,7 @@ from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans.deciding import approve_wave
 from flashferry.service.principal import Actor, Role
-from flashferry.service.run_visibility import job_seen, sites_of
+from flashferry.service.run_visibility import is_open, job_seen, sites_of
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
@@ -100,12 +100,13 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
         "steers": operates and run.is_alive,
         "restores": operates and is_over and bool(run.unrestored),
         "resumes": operates and is_over and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
-        "approves": approves and run.is_alive and len(run.waves) > 1,
+        "approves": approves and bool(run.waves_ahead),
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,
         "digest": run.plan_digest or "",
-        "waves": [number for number in run.waves if number >= (run.waiting_wave or 0)],
+        "waves": list(run.waves_ahead),
         "waiting_wave": run.waiting_wave,
+        "wave_labels": {number: run.wave_label(number) for number in run.waves},
     }
 
 
@@ -157,7 +158,7 @@ def run(
     with service.database.reading() as database:
         jobs = jobs_of_run(database, run_id)
     shown = device_page(found, DeviceQuery(state=state, words=q, sort=sort, page=page))
-    unfinished = sum(one.phase in NOT_DONE for one in found.devices)
+    unfinished = sum(is_open(one.phase, one.state) for one in found.devices)
     return {
         "run": figures_of(found) | {"unrestored": list(found.unrestored)},
         "list": shown,

@@ -32,7 +32,7 @@ from flashferry.store.control import control_request, may_approve, waiting_waves
 from flashferry.store.control_requests import Asker
 from flashferry.store.reader import is_run_alive
 from flashferry.store.service import plans as store
-from flashferry.store.service.jobs import JobKind, jobs_of_plan
+from flashferry.store.service.jobs import RUNS, jobs_of_plan
 from flashferry.store.service.plans import (
     Decision,
     PlanState,
@@ -258,9 +258,6 @@ def _wave_conflict(why: str) -> ServiceError:
     return Conflict(f"run: its wave cannot be approved: {why}", hint="Read the run again")
 
 
-_RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
-
-
 class Obstacle(Struct, frozen=True, kw_only=True):
     """One missing condition, and the page where it can be met (empty `path`: none).
 
@@ -321,7 +318,7 @@ def _of_start(service: Service, database: sqlite3.Connection, actor: Actor, plan
     if service.settings.runs.inventory is None:
         yield Obstacle(sentence="the service has no inventory: an admin sets inventory under [runs] in service.toml")
     for job in jobs_of_plan(database, plan.digest):
-        if job.is_open and job.kind in _RUNS:
+        if job.is_open and job.kind in RUNS:
             yield Obstacle(sentence=f"its job is {job.state}", path=f"/jobs/{job.job_id}", link="The job")
     window = window_of(database, plan)
     if window.state(service.now()) is WindowState.BEFORE:

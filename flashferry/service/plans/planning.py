@@ -136,7 +136,7 @@ def offer_made(service: Service, job: Job) -> None:
     except ServiceError as problem:
         digest, sentence = None, f"its plan was not accepted: {problem.sentence}"
     else:
-        digest, sentence = stored.digest, f"made plan {stored.digest[:12]}…, which waits for approval"
+        digest, sentence = stored.digest, f"made plan {stored.digest[:12]}…"
     with service.database.writing() as database:
         set_plan_made(database, job.job_id, digest, sentence)
 

@@ -37,6 +37,9 @@ class JobState(StrEnum):
     DEAD = "dead"
 
 
+RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
+"""Kinds that carry out a plan."""
+
 OPEN = frozenset({JobState.QUEUED, JobState.STARTING, JobState.RUNNING})
 """States of a job that has not ended."""
 

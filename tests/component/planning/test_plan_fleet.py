@@ -121,8 +121,8 @@ def test_a_plan_for_people_tells_the_verdict_and_what_would_help(run: Run) -> No
     """Sites, waves and the sentence about the end are there; a run of a second fits."""
     code, out, _ = run("-H", "xe1", "-H", "xe2", "--until", "2099-01-01T05:00")
     assert code == 0
-    assert "0 canary" in out
-    assert "1 site a" in out
+    assert "0 (canary)" in out
+    assert "1 (site a)" in out
     assert "it fits: the run takes" in out
     assert "Nothing was changed." in out
 

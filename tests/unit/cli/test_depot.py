@@ -23,7 +23,7 @@ CASES = {
     ("sync", "--from", "https://u:word-9@h"): "--from: expected https://HOST[:PORT]",
     ("sync", "--from", "https://h", "--user", "x"): "expected its password in FLASHFERRY_DEPOT_PASSWORD, found nothing",
     ("sync", "--from", "https://h", "--sha512", "0" * 128): "--sha512: expected one image with it, found 0",
-    ("sync", "a.bin", "--from", "https://h", "--sha512", "0"): "published SHA-512: expected 128 hexadecimal digits",
+    ("sync", "a.bin", "--from", "https://h", "--sha512", "0"): "--sha512: expected 128 hexadecimal digits",
     ("verify", "none.bin"): "expected 'none.bin' in it, found no such image",
     ("--mirrors", "/none.toml"): "--mirrors: expected http or https among the transports served, found ftp",
     ("--mirrors", "/none.toml", "--transports", "http"): "--mirrors /none.toml: expected a file that can be read",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 
 
@@ -37,3 +38,18 @@ def test_its_server_has_no_image_of_its_own(tmp_path):
     assert settings.image_paths == ()
     assert [listener.transports for listener in settings.listeners] == [("ftp",), ("http",)]
     assert settings.limits.drain_s == 7.0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"passive_ports": (9, 1)}, "--passive-ports: expected two ports"),
+        ({"listen": "x"}, "--listen: expected an IP address"),
+        ({"masquerade": "x"}, "--masquerade: expected an IP address"),
+        ({"congestion_control": "x"}, "--congestion-control: expected one of"),
+    ],
+)
+def test_a_value_out_of_range_is_named_by_its_option(tmp_path, given, expected):
+    """As it was typed, not by the server's own name for the setting."""
+    with pytest.raises(ConfigInvalid, match=f"^server: {expected}"):
+        Depot(DepotOptions(state=tmp_path, **given)).__enter__()

@@ -36,7 +36,7 @@ def test_a_damaged_download_is_refused(image, md5, sha512, kind):
 @pytest.mark.parametrize("given", ["", "abc", "g" * 32, "0" * 33, "0" * 128])
 def test_what_is_no_md5_is_refused(given):
     """Wrong length or digits are told before any file is read."""
-    with pytest.raises(ConfigInvalid, match="published MD5: expected"):
+    with pytest.raises(ConfigInvalid, match="--md5: expected"):
         published_digests(md5=given)
 
 

@@ -85,7 +85,7 @@ def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
         (
             "r1: {hostname: h}",
             "east: {groups: [west]}",
-            "east: .*group number 1 is not in .*: expected some of east, found text of 4 characters",
+            "east: .*group number 1 is not in .*: expected east, found text of 4 characters",
         ),
         ("r1: {hostname: h, data: [1]}", None, r"r1: .*'data': expected a mapping, found a list with 1 entry"),
         ("r1: {hostname: h, connection_options: x}", None, "connection_options.*expected a mapping"),

@@ -185,7 +185,7 @@ def test_of_several_kinds_one_is_named(path):
         (ImageChoice(file="a.qcow2", definition="b"), "--image-definition: expected it without --image-file"),
         (ImageChoice(definition="b", is_kept=True), "--keep-image: expected --image-file"),
         (ImageChoice(node_definition="cat8000v"), "--image-for: expected --image-file or"),
-        (ImageChoice(definition="b", node_definition="c9000v"), "--image-for: expected one of cat8000v, found c9000v"),
+        (ImageChoice(definition="b", node_definition="c9000v"), "--image-for: expected cat8000v, found c9000v"),
     ],
 )
 def test_options_that_cannot_be_meant_together_are_told(choice, told):

@@ -48,7 +48,7 @@ def test_a_device_that_can_do_nothing_but_tftp_is_told_so():
     assert network_protocols(listed("tftp", "rcp"), systems) == ("tftp", "rcp")
     told = protocols_refusal(network_protocols(listed("tftp", "rcp"), systems), wanted)
     assert told is not None
-    assert told.startswith("expected one of HTTP, SCP among the device's file systems, found tftp:, rcp: only")
+    assert told.startswith("expected HTTP or SCP among the device's file systems, found tftp:, rcp: only")
     assert "TFTP is no transport of ours" in told
     assert protocols_refusal(network_protocols(listed("tftp", "scp"), systems), wanted) is None
     assert protocols_refusal((), wanted) is None

@@ -18,6 +18,7 @@ from flashferry.lab.demo.harness import Broken, models_at, print_checks, print_l
 from flashferry.lab.demo.main_job import Before
 from flashferry.lab.demo.service.environment import IMAGES, SITE_NAMES, Account, Environment, Person, Refused, enter
 from flashferry.lab.world import World
+from flashferry.model.waves import wave_label
 
 EVERY_S = 5.0
 """A run that goes on says so this often; the end of a wave is said at once."""
@@ -122,7 +123,7 @@ def _counted(found: Mapping[str, int]) -> str:
 
 
 def _wave_name(number: int, name: str) -> str:
-    return f"wave {number} {name}".strip()
+    return f"wave {wave_label(number, name)}"
 
 
 _GOOD = "done"

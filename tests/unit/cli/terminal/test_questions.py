@@ -85,7 +85,7 @@ def test_a_wave_is_approved_by_a_word(monkeypatch, typed, answer):
     monkeypatch.setattr(questions.select, "select", lambda *_: ([sys.stdin], [], []))
     asking = WaveApproval(said.append)
     assert asking(WAVE) is answer
-    assert said == ["begin wave 2, north, 2 devices? Type y or n, then Enter"]
+    assert said == ["begin wave 2 (north, 2 devices)? Type y or n, then Enter"]
     asking(WAVE)
     assert len(said) == (2 if answer is None else 1)
 

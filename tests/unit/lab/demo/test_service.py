@@ -78,10 +78,10 @@ def test_a_run_is_printed_in_few_lines(monkeypatch, capsys):
         progress.show("run-1", [device("a", 0, *first), device("b", 1, *second)])
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         "http://demo/runs/run-1",
-        "1 s wave 0 canary 1 copying",
-        "7 s wave 0 canary 1 put back",
-        "8 s wave 0 canary 1 done",
-        "99 s wave 1 site AMS 1 failed",
+        "1 s wave 0 (canary) 1 copying",
+        "7 s wave 0 (canary) 1 put back",
+        "8 s wave 0 (canary) 1 done",
+        "99 s wave 1 (site AMS) 1 failed",
     ]
 
 

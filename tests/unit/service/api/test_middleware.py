@@ -118,3 +118,9 @@ def test_without_being_asked_for_nothing_is_told(tmp_path):
     with logging_to(tmp_path / "log"):
         served.call("GET", "/healthz")
     assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_single_role_that_is_missing_is_named_alone(served):
+    """Not as one of some roles."""
+    answer = served.call("GET", "/audit", served.browser("vera"), headers={"Accept": "text/html"})
+    assert "expected the role auditor, found viewer" in answer.text.lower()

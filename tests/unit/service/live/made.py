@@ -25,16 +25,18 @@ def device(host: str = "r1", state: str = "planned", **more) -> DeviceStatus:
 def followed(*devices: DeviceStatus, state: RunState = RunState.ALIVE, sizes: int = 1000, **more) -> FollowedRun:
     until = more.pop("until", None)
     run_id = more.pop("run_id", RUN)
+    waves = {"waves": more.pop("waves", ()), "policy": {"policy": {"approve": more.pop("approve", False)}}}
+    control = {"approved_wave": more.pop("approved_wave", -1)}
     given = {"verb": "stage", "started_at": "2026-11-22T01:00:00.000+00:00", "finished_at": None}
     status = RunStatus(run_id=run_id, state=state, devices=devices, **given | more)
     told = {"run_id": run_id, "verb": status.verb, "started_at": status.started_at, "finished_at": status.finished_at}
-    row = RunRow(**dict.fromkeys(name for name in field_names(RunRow)) | told)
+    row = RunRow(**dict.fromkeys(name for name in field_names(RunRow)) | told | control)
     request = {
         "images": [{"name": "i.bin", "size_bytes": sizes}],
         "image_of": {one.host: "i.bin" for one in devices},
         "until": until,
     }
-    return FollowedRun(status=status, request=request, row=row)
+    return FollowedRun(status=status, request=request | waves, row=row)
 
 
 def run(*devices: DeviceStatus, heard: EventView = NOTHING, forecast: Forecast | None = None, **more) -> RunNow:

@@ -66,8 +66,47 @@ def test_a_wave_that_waits_says_since_when():
     """As the run told it."""
     found = scene(run(device(), waiting_wave=2, heard=EventView(hold="waiting", hold_since="2026-11-22T02:02:00.000Z")))
     (row,) = tonight_board(found, {})["needs"].values()
-    assert (row["sentence"].text, row["since"].text) == ("wave 2 waits for approval", "since 02:02")
+    assert (row["sentence"].text, row["since"].text) == ("wave 2 waits for approval", "02:02")
     assert row["what"].path == f"/runs/{RUN}"
+
+
+WAVES = ({"number": 0, "name": "canary"}, {"number": 1, "name": "site AMS"}, {"number": 2, "name": "site LIM"})
+IN_WAVES = (device("r0", "done", outcome="done", wave=0), device("r1", wave=1), device("r2", wave=2))
+
+
+def test_a_wave_is_called_the_same_everywhere():
+    """By number and name, after the word or below it."""
+    found = run(*IN_WAVES, waves=WAVES, waiting_wave=1)
+    board = run_board(found, scene(found), {})
+    assert [row["wave"].text for row in board["waves"].values()] == ["0 (canary)", "1 (site AMS)", "2 (site LIM)"]
+    assert board["run"]["run"]["hold"].text == "Wave 1 (site AMS) waits for approval."
+    assert action_items(scene(found))[0].sentence == "wave 1 (site AMS) waits for approval"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"approve": True}, (1, 2)),
+        ({"approve": True, "approved_wave": 1}, (2,)),
+        ({"approve": True, "state": RunState.DIED}, ()),
+        ({}, ()),
+    ],
+)
+def test_waves_ahead_are_those_that_will_wait_for_an_approval(more, expected):
+    """The first never waits, and none does by a plan that asks for no approval."""
+    assert run(*IN_WAVES, waves=WAVES, **more).waves_ahead == expected
+
+
+def test_a_wave_that_was_stopped_is_not_finished():
+    """Nor is one that a dead run left; one of which no device began was not started; failures finish one."""
+    devices = (
+        device("r0", "failed", outcome="failed", wave=0), device("r1", "failed", outcome="interrupted", wave=1),
+        device("r2", "planned", outcome="not begun", wave=2),
+    )  # fmt: skip
+    for state, word in ((RunState.FINISHED, "stopped"), (RunState.DIED, "interrupted")):
+        found = run(*devices, waves=WAVES, state=state)
+        rows = run_board(found, scene(found), {})["waves"].values()
+        assert [row["state"].text for row in rows] == ["finished", word, "not started"]
 
 
 @pytest.mark.parametrize(

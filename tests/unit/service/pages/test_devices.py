@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
 
+from flashferry.core.values import replace
 from flashferry.service.pages.trends import device_graph, fleet_graph, site_speeds
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.journal_writer import open_database
 from flashferry.store.measurements import Measurement
 from flashferry.store.service.jobs import latest_jobs
+from flashferry.store.transfer_row import TransferEntry
 from tests.contract import stored
 from tests.served import serve
 from tests.unit.service.pages.test_jobs import CHECKED, ended
 from tests.unit.service.pages.test_runs import page, view
+from tests.unit.store.conftest import TRANSFER
 from tests.unit.store.test_status import touch
 
 
@@ -49,7 +55,7 @@ def test_devices_are_chosen_by_words_and_site(served):
     """All words, of any column."""
     ada = served.browser("ada")
     for query, hosts in (
-        ("?q=xe+csr", ["xe2"]),
+        ("?q=xe+csr", ["xe1", "xe2"]),
         ("?q=192.0.2.9", ["a/b"]),
         ("?site=AMS", ["a/b"]),
         ("?q=nowhere", []),
@@ -248,6 +254,56 @@ def test_a_check_tells_model_release_and_readiness(fleet):
     assert (row["model"], row["release"], row["ready"]["word"]) == ("C1111-8P", "17.9.4", "not ready")
     assert view(fleet, anna, "/devices?q=r1")["list"]["rows"][0]["model"] == ""
     assert view(fleet, carl, "/devices?state=never+checked")["list"]["total"] == 3
+
+
+def staged(fleet, outcome: str, check: dict | None = None, *, state: str | None = None, transfer: str = "") -> None:
+    """Enter a run with r1 that ended so, with a copy where its outcome is named."""
+    with Journal(fleet.service.state) as journal:
+        run_id = journal.begin_run("stage")
+        more = {"address": "192.0.2.1", "port": 22, "platform": "ios", "site": "AMS", "image": "new.bin"}
+        journal.add_device(run_id, host="r1", **more)
+        if transfer:
+            record = replace(TRANSFER, outcome=transfer, started_at=fleet.clock.now.timestamp())
+            of_copy = {"identity": "SN1/r1", "kind": "stage", "tuned": True, "target": "flash:x.bin", "image": "x.bin"}
+            journal.add_transfer(run_id, "r1", TransferEntry(record=record, **of_copy))
+        journal.record(run_id, "r1", {"host": "r1", "outcome": outcome, "check": check})
+        if state is not None:
+            with closing(open_database(fleet.service.state)) as database, database:
+                database.execute("UPDATE devices SET state = ? WHERE run_id = ?", (state, run_id))
+        journal.finish_run(run_id)
+
+
+def row(fleet, who: str = "carl") -> dict:
+    return view(fleet, fleet.browser(who), "/devices?q=r1")["list"]["rows"][0]
+
+
+def test_what_was_read_of_a_device_outlives_a_run_that_reads_nothing(fleet):
+    """Refused by its plan, or out of reach: model and release stay; the newest counts, of a run as of a check."""
+    facts = {"facts": {"model": "C1111-8P"}, "version": {"release": "17.6.1"}}
+    staged(fleet, "done", facts)
+    staged(fleet, "refused")
+    assert (row(fleet)["model"], row(fleet)["release"]) == ("C1111-8P", "17.6.1")
+    assert row(fleet)["newest"]["word"] == "refused"
+    for document in (CHECKED, {"host": "r1", "outcome": "failed", "check": None}):
+        asked(fleet, "carl", hosts=("r1",), what="check")
+        newest = next(job.job_id for job in jobs(fleet) if job.ended_at is None)
+        ended(fleet, newest, {"schema": "flashferry.check/1", "devices": [document]})
+        fleet.clock.now += timedelta(minutes=1)
+    staged(fleet, "refused")
+    assert row(fleet)["release"] == "17.6.1", "the check ended in 2026 by the test's words, before the run"
+    with fleet.service.database.writing() as database:
+        database.execute("UPDATE jobs SET ended_at = '2999'")
+    assert row(fleet)["release"] == "17.9.4"
+
+
+def test_the_last_copy_is_one_that_was_completed_and_verified(fleet):
+    """A copy that was cut, or whose file was not what it should be, is none."""
+    staged(fleet, "interrupted", state="failed", transfer="the run was stopped")
+    staged(fleet, "failed", state="failed", transfer="delivered")
+    assert row(fleet)["copied_at"] == ""
+    assert "the run was stopped" in page(fleet, fleet.browser("carl"), "/devices/r1")
+    staged(fleet, "done", state="done", transfer="delivered")
+    assert row(fleet)["copied_at"] == fleet.clock.now.isoformat(timespec="milliseconds")
 
 
 def test_two_thousand_devices_are_listed_by_the_hundred(fleet, tmp_path):

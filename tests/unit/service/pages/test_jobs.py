@@ -88,8 +88,10 @@ def test_a_rehearsal_shows_what_would_be_sent(served, anna):
     job_id = requested(served, anna, JobKind.DRY_RUN, image="new.bin")
     tune = {"changes": [{"ours": "ip tcp window-size 65535"}]}
     plan = {"tune": tune, "copy": "copy ftp: flash:", "verify": ["verify"], "restore": ["no ip tcp window-size"]}
-    ended(served, job_id, {"exit_code": 0, "devices": [{"host": "r1", "outcome": "done", "plan": plan}]})
+    devices = [{"host": "r1", "outcome": "done", "plan": plan}]
+    ended(served, job_id, {"schema": "flashferry.dry-run/1", "exit_code": 0, "devices": devices})
     (row,) = view(served, served.browser("anna"), f"/jobs/{job_id}")["list"]["rows"]
+    assert row["word"] == "would be staged", "nothing was done"
     assert row["commands"] == ["ip tcp window-size 65535", "copy ftp: flash:", "verify", "no ip tcp window-size"]
     assert "4 commands" in page(served, served.browser("anna"), f"/jobs/{job_id}")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -10,9 +12,12 @@ import pytest
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
+from flashferry.store.journal_writer import open_database
+from flashferry.store.service.images import ImageState, add_image
 from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored
 from tests.served import serve
+from tests.unit.service.plans.conftest import image
 from tests.unit.store.test_status import touch
 
 
@@ -28,7 +33,7 @@ def served(tmp_path, monkeypatch):
 def run_id(served):
     """A run that lives: a device at AMS that is changed, one at LIM that waits."""
     with Journal(served.service.state) as journal:
-        found = journal.begin_run("stage")
+        found = journal.begin_run("stage", {"policy": {"policy": {"approve": True}}})
         journal.add_device(found, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
         journal.add_device(found, host="r2/x", address="192.0.2.2", port=22, platform="ios", site="LIM", wave=1)
         touch(journal, found, "r1")
@@ -140,7 +145,7 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run_id}")
     text = page(served, ann, f"/runs/{run_id}")
     assert "a &lt;b&gt;storm&lt;/b&gt;" in text
-    assert "no new ones start since" in text
+    assert re.search(r"Paused since [0-9:]{5} UTC: running devices finish, no new ones start\.", text)
     assert 'data-cell="steering" data-tone="paused"' in text
     told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["steer_requests"][0]["actor"]) == ("paused", "ann")
@@ -152,6 +157,16 @@ def test_who_approves_is_offered_the_waves(served, run_id):
     text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{run_id}")
     assert f'action="/runs/{run_id}/approve"' in text
     assert "Approve" not in page(served, served.browser(served.person("lim", "approver@LIM")), f"/runs/{run_id}")
+
+
+def test_waves_that_wait_for_nobody_are_not_offered(served):
+    """A run whose plan asks for no approval of its waves."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {"policy": {"policy": {"approve": False}}})
+        for wave in (0, 1):
+            journal.add_device(found, host=f"r{wave}", address="192.0.2.1", port=22, platform="ios", wave=wave)
+        text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{found}")
+    assert "Approve waves ahead" not in text
 
 
 def test_only_a_paused_run_is_continued(served, run_id):
@@ -205,25 +220,49 @@ def test_two_thousand_devices_are_a_page_of_a_hundred(served):
 
 
 def test_what_a_run_left_undone_is_planned_by_a_link(tmp_path):
-    """Its devices that are not done, and no others; for a run that lives, or left none, that is refused."""
+    """Its devices that are not done; refused ones stand apart, as they would be refused again.
+
+    For a run that lives, or left none, it is refused.
+    """
     images = tmp_path / "images"
     images.mkdir()
     served = serve(tmp_path / "state", ServiceSettings(runs=RunSettings(images=images, inventory="/etc/fleet")))
     served.clock.now = datetime.now(UTC)
     ann = served.browser(served.person("ann", "operator@AMS"))
+    with served.service.database.writing() as database:
+        add_image(database, image("new.bin", state=ImageState.PUBLISHED, sha512="0" * 128, uploaded_by="ann"))
     with Journal(served.service.state) as journal:
         found = journal.begin_run("stage")
-        for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused")):
-            journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS")
-            journal.record(found, host, {"host": host, "outcome": outcome})
+        for host, outcome in (("r1", "done"), ("r2", "failed"), ("r3", "refused"), ("r4", "not begun")):
+            more = {"address": "192.0.2.1", "port": 22, "platform": "ios", "site": "AMS", "image": "new.bin"}
+            journal.add_device(found, host=host, **more)
+            journal.record(found, host, {"host": host, "outcome": outcome, "failure": {"reason": "<b>flash full"}})
         assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409
         journal.finish_run(found)
     assert f'href="/plans?unfinished={found}#make"' in page(served, ann, f"/runs/{found}")
     text = page(served, ann, f"/plans?unfinished={found}")
     assert "Only the 2 devices of run" in text
+    assert "<option selected>new.bin</option>" in text
+    assert "Left out: 1 device that was refused" in text
+    assert '<a href="/devices/r3">r3</a>: &lt;b&gt;flash full' in text
     answer = served.call("POST", "/plans/make", ann, form={"unfinished": found})
     assert answer.status_code == 303, answer.text
     with served.service.database.reading() as database:
         (job,) = latest_jobs(database, 10)
-    assert [word for word in job.words if word.startswith("--host")] == ["--host=r2", "--host=r3"]
+    assert [word for word in job.words if word.startswith("--host")] == ["--host=r2", "--host=r4"]
     assert job.sites == ("AMS",)
+
+
+def test_a_run_that_left_only_refused_devices_offers_no_plan_of_them(served):
+    """Nor of those that its plan left as they are: another plan would do the same."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage")
+        for host, outcome in (("r1", "refused"), ("r2", "not begun")):
+            journal.add_device(found, host=host, address="192.0.2.1", port=22, platform="ios")
+            journal.record(found, host, {"host": host, "outcome": outcome})
+        with closing(open_database(served.service.state)) as database, database:
+            database.execute("UPDATE devices SET state = 'done' WHERE host = 'r2'")
+        journal.finish_run(found)
+    ann = served.browser(served.person("ann", "operator"))
+    assert "Plan only" not in page(served, ann, f"/runs/{found}")
+    assert served.call("GET", f"/plans?unfinished={found}", ann).status_code == 409

@@ -12,7 +12,8 @@ from flashferry.model.plan_file import plan_text
 from flashferry.model.policy import carried
 from flashferry.service.pages import jobs
 from flashferry.service.pages.plans import router
-from flashferry.store.service.jobs import latest_jobs
+from flashferry.service.plans.planning import PlanSpec, make_plan
+from flashferry.store.service.jobs import latest_jobs, set_plan_made
 from tests.served import view_of
 from tests.unit.service.plans.calling import client as made
 
@@ -61,7 +62,7 @@ def test_a_plan_is_shown_with_all_that_one_decides_by(client, plan, offered):
         "flash full",
         "ip tcp window-size 250000",
         plan.images[0].sha512,
-        "0: canary",
+        "0 (canary)",
         "2026-11-21 23:00:00 UTC",
         "Approve as ann",
     ):
@@ -202,13 +203,48 @@ def test_a_plan_is_made_and_rehearsed_by_forms(able, service, who, plan, offered
     assert maker.post(f"/plans/{digest}/rehearse").headers["Location"] == f"/plans/{digest}"
     with service.database.writing() as database:
         database.execute("UPDATE jobs SET sentence = '<b>came', run_id = 'r<i>'")
-    for path, word in (("/plans", "Plans being created"), (f"/plans/{digest}", "Runs of this plan")):
+    for path, word in (("/plans", "Plans being created"), (f"/plans/{digest}", "Rehearsals")):
         text = maker.get(path).text
         assert word in text
         assert "&lt;b&gt;came" in text
         assert "<b>came" not in text
     assert view_of(lambda: maker.get("/plans"))["being_made"][0]["state"] == "queued"
     assert view_of(lambda: made(able, who("viv"), router).get("/plans"))["being_made"] == []
+
+
+def test_runs_rehearsals_and_the_making_of_a_plan_stand_apart(able, who, plan, offered):
+    """A list of runs has runs alone; the job that made the plan is a link beside its maker."""
+    maker, digest = made(able, who("maker"), router), offered(plan)
+    making = make_plan(able, who("maker"), PlanSpec(title="x", sites=("AMS", "LIM")))
+    with able.database.writing() as database:
+        set_plan_made(database, making.job_id, digest, "made plan")
+    assert "Runs of this plan" not in maker.get(f"/plans/{digest}").text
+    maker.post(f"/plans/{digest}/rehearse")
+    made(able, who("ann"), router).post(f"/plans/{digest}/approve")
+    maker.post(f"/plans/{digest}/start")
+    found = view_of(lambda: maker.get(f"/plans/{digest}"))
+    assert ([one["kind"] for one in found["jobs"]], [one["kind"] for one in found["rehearsals"]]) == (
+        ["stage"],
+        ["dry-run"],
+    )
+    assert f'<a href="/jobs/{making.job_id}">its job</a>' in maker.get(f"/plans/{digest}").text
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [("", "waits for approval"), ("approve", "is approved"), ("deny", "is denied"), ("withdraw", "is withdrawn")],
+)
+def test_the_job_that_made_a_plan_shows_the_plans_present_state(able, who, plan, offered, verb, state):
+    """In the list of jobs and on its own page: what waited for approval when it was made may be approved by now."""
+    digest, maker = offered(plan), made(able, who("maker"), router, jobs.router)
+    job = make_plan(able, who("maker"), PlanSpec(sites=("AMS", "LIM")))
+    with able.database.writing() as database:
+        set_plan_made(database, job.job_id, digest, "made plan 1234…")
+        database.execute("UPDATE jobs SET state = 'ended'")
+    if verb:
+        made(able, who("ann"), router).post(f"/plans/{digest}/{verb}", data={"comment": "well"})
+    for path in ("/jobs", f"/jobs/{job.job_id}"):
+        assert f"ade plan 1234…, which {state}" in maker.get(path).text
 
 
 def test_a_queued_job_is_cancelled_where_it_is_shown(able, service, who, plan, offered):
@@ -313,3 +349,14 @@ def test_an_approved_plan_lists_what_its_start_needs(able, service, who, plan):
     assert "its job is queued" in missing(client, "maker", digest)[1]
     client("maker").post(f"/plans/{digest}/withdraw", data={"comment": "no"})
     assert missing(client, "maker", digest) == ([], [])
+
+
+def test_a_plans_page_names_no_option_of_the_command_line(client, plan, offered):
+    """Its forecast, reasons, hints and notes were written for one; a form has fields."""
+    refused = replace(plan.devices[1], hint="Give its own; --any-image insists", notes=("not tuned (--tune never)",))
+    fit = Fit(fits=None, sentence="no end is given, neither by --until nor by the sites' windows")
+    digest = offered(replace(plan, devices=(plan.devices[0], refused), fit=fit, assumptions=("as by --uncapped",)))
+    text = unescape(client("maker").get(f"/plans/{digest}").text)
+    assert 'neither by "Window" nor' in text
+    for option in ("--any-image", "--tune", "--until", "--uncapped", "--add"):
+        assert option not in text

@@ -53,7 +53,7 @@ def test_what_the_job_wrote_is_a_draft_of_who_asked(able, ended, plan):
     job, (found,) = now(able, job_id)
     assert (found.made_by, found.title, found.state) == ("maker", "core", "draft")
     assert job.digest == found.digest
-    assert job.sentence == f"made plan {found.digest[:12]}…, which waits for approval"
+    assert job.sentence == f"made plan {found.digest[:12]}…"
     keeper.run_once(able)
     PlanJobs().run_once(able)
     assert len(now(able, job_id)[1]) == 1
