@@ -30,7 +30,6 @@ from flashferry.transports.listeners import (
     HOST_KEYS,
     check_files,
     is_certified,
-    listener_at,
     listeners_at,
     listening_error,
     port_notice,
@@ -338,7 +337,7 @@ def _own(
                 )
                 if transports
                 # A server process needs a listener; no other host reaches this address.
-                else (listener_at(_LOOPBACK, 0),)
+                else (USUAL.listener(ListenOptions(address=_LOOPBACK, port=0)),)
             ),
             sample_interval_s=options.sample_interval_s,
         )

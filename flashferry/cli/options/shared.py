@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
 
-def options_of(kind: type[Any], *, come_first: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def options_of(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the fields of a dataclass as options to a verb, passed together as its argument `asked`.
 
     Args:
         kind: The dataclass; its fields are annotated as Typer parameters.
-        come_first: See `carried`.
     """
 
     def with_options(verb: Callable[..., None]) -> Callable[..., None]:
         fields = inspect.signature(kind, eval_str=True).parameters
-        return carried(verb, "asked", fields, lambda given, _own: kind(**given), come_first=come_first)
+        return carried(verb, "asked", fields, lambda given, _own: kind(**given))
 
     return with_options
 
