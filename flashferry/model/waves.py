@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.setting import Subject, setting
 
 CANARY = "canary"

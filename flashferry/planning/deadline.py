@@ -12,8 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from flashferry.core.errors import Kind
-from flashferry.core.units import rough_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rough_duration
 from flashferry.model.fleet_plan import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
 from inventory.host_view import HostView

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.client import DepotClient
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, socket_of
 from flashferry.fileserver import (
@@ -46,7 +47,6 @@ from inventory.host_view import WORD, HostView
 from inventory.transport_policy import AS_USUAL, AUTO
 
 if TYPE_CHECKING:
-    from flashferry.depot.client import DepotClient
     from flashferry.fileserver import Welcome
 
 
@@ -218,9 +218,6 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
 
 
 def _connected(path: Path, options: RunOptions) -> DepotClient:
-    # Here, for a run that brings its own server waits for none of it.
-    from flashferry.depot.client import DepotClient
-
     until_s = time.monotonic() + DEPOT_STARTS_S
     while True:
         try:

@@ -16,10 +16,10 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.files import write_output
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.nightly.artefacts import history_html, report
-from flashferry.nightly.artefacts.page import night_line
+from flashferry.nightly.artefacts import report
+from flashferry.nightly.artefacts.page import history_html, night_line
 from flashferry.nightly.artefacts.report import series_report
 from flashferry.nightly.history import by_series, stored_nights
 from flashferry.nightly.night import Rating

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
+DEPOT_PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
+"""Variable for the password at another depot; not an option, since any user can read command lines."""
+
 
 def options_of(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the fields of a dataclass as options to a verb, passed together as its argument `asked`.
@@ -182,12 +185,6 @@ MetricsOption = Annotated[
     ),
     HERE,
 ]
-
-
-def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Return whether a parameter was given on the command line, rather than by the environment."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 ReasonOption = Annotated[

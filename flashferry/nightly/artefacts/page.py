@@ -11,7 +11,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.nightly.artefacts.report import (
     NightReport,
     SeriesPoint,
