@@ -29,7 +29,8 @@ from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 from flashferry.lab.world_spec import SiteSpec, write_inventory
 from flashferry.model.link_rates import payload_cap_bytes_per_s
-from flashferry.transports.listeners import listener_at
+from flashferry.transports import USUAL
+from flashferry.transports.transport import ListenOptions
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "depot.md"
 RUNS = (("a1", "a2", "a3", "a4"), ("b1", "b2", "b3", "b4"))
@@ -111,7 +112,9 @@ def costs() -> dict[str, Any]:
         with closing(DepotClient(socket, "stage")) as run:
             run.open((image,))
             by_depot = _ticket_ms(run)
-        settings = ServerSettings(image_paths=(image,), listeners=(listener_at("127.0.0.1", 0),))
+        settings = ServerSettings(
+            image_paths=(image,), listeners=(USUAL.listener(ListenOptions(address="127.0.0.1", port=0)),)
+        )
         with FileServer(settings) as own:
             by_own = _ticket_ms(own)
         memory = sum(_pss_mb(one) for one in (pid, *descendants(pid)))

@@ -23,7 +23,7 @@ from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSetti
 from flashferry.fileserver.ticket_accounts import SshOffer
 from flashferry.lab.errors import LabError
 from flashferry.transports import transport_named
-from flashferry.transports.listeners import listener_at
+from flashferry.transports.transport import ListenOptions
 
 _START_S = 10.0
 _SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
@@ -135,7 +135,7 @@ def running_ours(folder: Path, address: str, transport: str, *, cap_share: float
     with tempfile.TemporaryDirectory(prefix="flashferry-wan-") as scratch:
         keys = Path(scratch, "keys")
         keys.mkdir(mode=0o700)
-        listener = listener_at(address, 0, transport=transport_named(transport), host_keys=keys)
+        listener = transport_named(transport).listener(ListenOptions(address=address, port=0, host_keys=keys))
         settings = ServerSettings(
             image_paths=(folder,),
             listeners=(listener,),

@@ -56,7 +56,7 @@ def _is_same(found: str, ours: str) -> bool:
 
 
 def _is_command() -> bool:
-    """Return whether this process is our command line, which tells its errors in a sentence."""
+    """Return whether this process is our command line, which prints an error as one sentence."""
     # While Python looks for the module of `-m`, the first argument is that word.
     is_module = sys.argv[:1] == ["-m"] and "flashferry" in sys.orig_argv
     return is_module or os.path.basename(next(iter(sys.argv), "")) == "flashferry"  # noqa: PTH119 -- as above

@@ -27,8 +27,8 @@ from msgspec import Struct
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import reading, write_whole
 from flashferry.core.redaction import is_secret_key
-from flashferry.core.units import size
-from flashferry.core.value_description import PLATFORM_WORDS, counted, described, unknown_key
+from flashferry.core.units import counted, size
+from flashferry.core.value_description import PLATFORM_WORDS, described, unknown_key
 from inventory.keys import KEYS
 from inventory.platforms import IOS, NAMES, platform_of
 from inventory.value_readers import read_word

@@ -15,7 +15,10 @@ from nornir.plugins.runners import ThreadedRunner
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import keep_environment_secrets
 from inventory.file_inventory import build, read_entries
+from inventory.host_view import view
+from inventory.nornir_file import inventory_of
 from inventory.selection import SAMPLE
+from inventory.sites import check_addresses, sites_of
 
 
 def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
@@ -34,8 +37,6 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
     # Mask tokens for plugins and passwords of devices in all output.
     keep_environment_secrets(os.environ)
     if path.is_file():
-        from inventory.nornir_file import inventory_of  # imports nornir's plugins
-
         return _nornir(inventory_of(path), workers)
     hosts, groups, defaults = (path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml"))
     if not hosts.is_file():
@@ -45,6 +46,17 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
             f"one, and --inventory {SAMPLE} is the lab's fleet",
         )
     return _nornir(build(read_entries(hosts=hosts, groups=groups, defaults=defaults)), workers)
+
+
+def check_inventory(folder: Path) -> None:
+    """Read an inventory as every verb does, including the values shared by a site.
+
+    Raises:
+        ConfigInvalid: It would be refused.
+    """
+    hosts = open_inventory(folder).inventory.hosts.values()
+    check_addresses(hosts)
+    sites_of(view(one) for one in hosts)
 
 
 def _nornir(inventory: Inventory, workers: int) -> Nornir:

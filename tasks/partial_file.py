@@ -28,7 +28,7 @@ from msgspec import Struct
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, PromptWait, Question, WaitLimits
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, FlashBusy, OutputNotUnderstood

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.tcp_config import TcpLines, may_be_shown, tcp_lines_of

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from nornir.core.task import Result, Task
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.prompts import refusals

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet import journal_in
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.activation import ActivationLimits
 from flashferry.model.plan_file import check_against, read_plan
 from flashferry.monitor.events import Emit, silent

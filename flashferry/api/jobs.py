@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.depot.catalogue.folder import CatalogueFolder
 from flashferry.images.safe_open import checked_image
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow, Supply, WindowState, limited_to

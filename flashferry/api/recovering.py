@@ -15,7 +15,7 @@ from flashferry.api.fleet_options import FleetOptions
 from flashferry.api.jobs import INVENTORY, StageJob, pace_notices
 from flashferry.api.staging import carry_out
 from flashferry.core.errors import ConfigInvalid, FlashferryError
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.core.values import replace
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.store.control import control_request, may_approve
 from flashferry.store.history import History
 from flashferry.store.reader import LATEST_RUNS, find_run, is_run_alive

@@ -18,7 +18,7 @@ from flashferry.cli.terminal.output import finish, say, typed
 from flashferry.cli.view.activation_table import print_activation_plan, print_activations, to_be_restarted
 from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.activation import LARGEST_TIMER_MIN, LEAST_TIMER_MIN, ActivationLimits
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.monitor.progress import Expected, Roster

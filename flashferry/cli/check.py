@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from flashferry.api import FleetOptions, ServerPlace
 from flashferry.cli.backend import backend_of
+from flashferry.cli.command_line import is_typed
 from flashferry.cli.options.fleet import fleet_options
 from flashferry.cli.options.policy import Md5Option, Sha512Option
 from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, server_options
@@ -17,7 +18,6 @@ from flashferry.cli.options.shared import (
     JsonOption,
     ServiceReasonOption,
     StateOption,
-    is_typed,
     options_of,
 )
 from flashferry.cli.result import show

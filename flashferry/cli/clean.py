@@ -19,7 +19,7 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import EventLines, agreed, finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import Outcome
 
 if TYPE_CHECKING:

@@ -117,6 +117,12 @@ def service_named(arguments: Sequence[str], environment: Mapping[str, str]) -> s
     return found.strip()
 
 
+def is_typed(ctx: typer.Context, name: str) -> bool:
+    """Return whether a parameter was given on the command line, rather than by the environment."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def is_at_service(ctx: Any) -> bool:
     """Return whether a command is carried out by a remote service."""
     root = ctx.find_root()

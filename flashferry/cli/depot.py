@@ -6,7 +6,6 @@ sites can fetch from.
 
 from __future__ import annotations
 
-import json
 import logging
 from contextlib import nullcontext, suppress
 from enum import StrEnum
@@ -17,17 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flashferry import api
-from flashferry.cli.command_line import OUTPUT, App
+from flashferry.cli.command_line import OUTPUT, App, is_typed
 from flashferry.cli.depot_images import list_held, verify
 from flashferry.cli.depot_probe import probe
 from flashferry.cli.depot_sync import sync
 from flashferry.cli.options.server import listening_options
-from flashferry.cli.options.shared import CatalogueOption, StateOption, is_typed
+from flashferry.cli.options.shared import CatalogueOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.output import JSON_VARIABLE, echo, say
+from flashferry.cli.terminal.output import JSON_VARIABLE, print_json_line, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.log_file import logging_to
-from flashferry.core.redaction import redact_json
 from flashferry.fileserver import ServerGone
 from flashferry.model.exit_codes import ExitCode
 
@@ -153,7 +151,7 @@ def _print_ready(running: Depot, *, as_json: bool) -> None:
     _LOG.info("depot at %s: process %s, %s", running.options.at, view.pid, ports)
     if as_json:
         ready = {"event": "ready", "socket": str(running.options.at), "pid": view.pid, "ports": view.ports}
-        echo(json.dumps(redact_json(ready)))
+        print_json_line(ready)
         return
     say(f"depot at {running.options.at}: {ports}. Runs of this user find it by themselves, or by --depot")
     for notice in running.port_notices:
@@ -184,7 +182,7 @@ def _go_down(running: Depot, notify: Callable[[str, str], None]) -> None:
 def _print(event: str, text: str, *, as_json: bool) -> None:
     _LOG.info("%s", text)
     if as_json:
-        echo(json.dumps(redact_json({"event": event, "text": text})))
+        print_json_line({"event": event, "text": text})
     else:
         say(text)
 

@@ -11,8 +11,7 @@ import typer
 
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.depot_sync import PASSWORD_VARIABLE
-from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.options.shared import DEPOT_PASSWORD_VARIABLE, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.view.layout import console, show
@@ -64,7 +63,7 @@ def probe(
         typer.Option(
             "--password-file",
             metavar="FILE",
-            help=f"File with the password for it; else the variable {PASSWORD_VARIABLE}.",
+            help=f"File with the password for it; else the variable {DEPOT_PASSWORD_VARIABLE}.",
             rich_help_panel=SOURCE,
         ),
     ] = None,
@@ -227,14 +226,14 @@ def _check_files(*named: tuple[str, Path | None]) -> None:
 
 def _web(url: str, user: str, password_file: Path | None, ca: Path | None) -> WebSource:
     # Removed from the environment: child processes inherit it.
-    password = os.environ.pop(PASSWORD_VARIABLE, "")
+    password = os.environ.pop(DEPOT_PASSWORD_VARIABLE, "")
     if password_file is not None:
         try:
             password = password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(
                 f"--password-file {password_file}: cannot be read: {reason_of(error)}",
-                hint=f"Or set {PASSWORD_VARIABLE}",
+                hint=f"Or set {DEPOT_PASSWORD_VARIABLE}",
             ) from None
     return WebSource(url=url, user=user, password=password, ca=ca)
 

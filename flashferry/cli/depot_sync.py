@@ -21,15 +21,14 @@ from rich.text import Text
 
 from flashferry import api
 from flashferry.cli.options.policy import Sha512Option
-from flashferry.cli.options.shared import CatalogueOption, JsonOption, StateOption
+from flashferry.cli.options.shared import DEPOT_PASSWORD_VARIABLE, CatalogueOption, JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import password_of
 from flashferry.cli.view.layout import console
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.core.units import coarse_rate, duration, rate, size
-from flashferry.core.value_description import counted
+from flashferry.core.units import coarse_rate, counted, duration, rate, size
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -136,9 +135,6 @@ def _replaced(synced: Synced) -> str:
     return f". It took the place of another proven image of that name: SHA-512 {before} before, {now} now"
 
 
-PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
-"""Variable for the password of `--user`; not an option, since any user can read command lines."""
-
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE", help="Names of images (default: all).", show_default=False)
 ]
@@ -154,7 +150,7 @@ def sync(
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAME", help=f"Our login there; its password is in {PASSWORD_VARIABLE}."),
+        typer.Option("--user", metavar="NAME", help=f"Our login there; its password is in {DEPOT_PASSWORD_VARIABLE}."),
     ] = None,
     ca: Annotated[
         Path | None,
@@ -236,7 +232,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
     api.Source(url=url, ca=ca)
     login = None
     if user is not None:
-        password = password_of(user, PASSWORD_VARIABLE, f"Password of {user} at the source: ")
+        password = password_of(user, DEPOT_PASSWORD_VARIABLE, f"Password of {user} at the source: ")
         login = api.Login(username=user, password=password)
     source = api.Source(url=url, login=login, ca=ca)
     if source.by == "http":

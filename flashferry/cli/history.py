@@ -12,8 +12,7 @@ from flashferry.cli.command_line import Offered
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
-from flashferry.core.units import milliseconds, short_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, milliseconds, short_duration
 from flashferry.core.values import as_dict
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.measurements import DELIVERED

@@ -16,12 +16,11 @@ from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, say
 from flashferry.cli.terminal.questions import PromptSource, answered
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.core.values import replace
 from flashferry.model.exit_codes import ExitCode
 from inventory.first_files import check_each_once, check_new, device_of, devices_of_table, texts, write
-from inventory.host_view import view
-from inventory.sites import check_addresses, sites_of
+from inventory.nornir_loader import check_inventory
 from inventory.value_readers import read_line, read_word
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def init(
         rates = {one: answered(_rate_question(one), _rate) if rate is None else rate for one, rate in rates.items()}
         if user is None:
             user = answered("User name for their logins (nothing: FLASHFERRY_USERNAME has it): ", _user)
-    files = write(folder, texts(devices, username=user, link_rates_bps=_in_bps(rates)), check=_check)
+    files = write(folder, texts(devices, username=user, link_rates_bps=_in_bps(rates)), check=check_inventory)
     if is_asked and not json and _is_yes(f"Log in to {devices[0].name} now, to test it? Nothing is changed. [y/N] "):
         _test_login(folder, devices[0].name)
     _print_result(folder, files, devices, sites, as_json=json)
@@ -128,19 +127,6 @@ def _user(text: str | None) -> str | None:
         return read_line((text or "").strip()) or None
     except ConfigInvalid as error:
         raise ConfigInvalid(f"--user: {error.message}", hint=error.hint) from None
-
-
-def _check(folder: Path) -> None:
-    """Read the new inventory as every verb does, including the values shared by a site.
-
-    Raises:
-        ConfigInvalid: The inventory would be refused.
-    """
-    from inventory.nornir_loader import open_inventory  # imports nornir
-
-    hosts = open_inventory(folder).inventory.hosts.values()
-    check_addresses(hosts)
-    sites_of(view(one) for one in hosts)
 
 
 def _asked_devices(site: str) -> tuple[FirstDevice, ...]:

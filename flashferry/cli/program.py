@@ -26,9 +26,11 @@ from flashferry.cli.command_line import (
     command_of,
     in_our_words,
     is_at_service,
+    is_typed,
     service_named,
     words_from_verb,
 )
+from flashferry.cli.main import print_version
 from flashferry.cli.terminal.output import (
     GONE,
     here,
@@ -209,9 +211,7 @@ def _check_at_service(name: str) -> None:
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version  # start time
-
-        typer.echo(f"flashferry {version('flashferry')}")
+        print_version()
         raise typer.Exit
 
 
@@ -261,8 +261,6 @@ def _check_service_is_named(ctx: typer.Context) -> None:
     Raises:
         ConfigInvalid: Such an option was typed.
     """
-    from flashferry.cli.options.shared import is_typed  # start time of help
-
     if typed := [name for name in ("service_ca", "service_token_file") if is_typed(ctx, name)]:
         raise ConfigInvalid(
             f"--{typed[0].replace('_', '-')}: expected --service URL with it, found none",

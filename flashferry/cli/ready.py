@@ -19,7 +19,7 @@ from flashferry.cli.terminal.output import EventLines, finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, line, print_error, show
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_writable, write_whole
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.images.image import published_digests
 from inventory.image_rules import RULES_FILE
 from tasks.readiness.values import Met, Verdict

@@ -13,6 +13,7 @@ import typer
 from flashferry import api
 from flashferry.api.report_format import ReportFormat
 from flashferry.cli.backend import runs_of
+from flashferry.cli.command_line import is_typed
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     CheckOption,
@@ -22,7 +23,6 @@ from flashferry.cli.options.shared import (
     ReportFileOption,
     StateOption,
     ThresholdOption,
-    is_typed,
 )
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from flashferry.cli.terminal.output import echo, finish, here, print_document, printed
 from flashferry.core.codec import to_json
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:

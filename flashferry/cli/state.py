@@ -12,8 +12,7 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import command, finish
 from flashferry.cli.view.layout import console
-from flashferry.core.units import size
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, size
 from flashferry.core.values import as_dict
 from flashferry.model.exit_codes import ExitCode
 

@@ -13,7 +13,7 @@ from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, outcome_words, progress, state_text, tally
 from flashferry.cli.view.sites_table import print_site_run_lines
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, RunState
 from flashferry.store.reader import LATEST_RUNS

@@ -21,7 +21,7 @@ from flashferry.cli.transport_options import asked_transport, probe_options
 from flashferry.cli.view.layout import names
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.plan_table import PlanProgress, next_lines
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.core.values import replace
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.model.plan_file import plan_document

@@ -28,7 +28,7 @@ from typing import IO, Any
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked, redact_json, sanitize, sanitize_lines
 from flashferry.core.state_folder import open_private
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 
 OURS = "flashferry"
 """Name of the parent of all our loggers."""

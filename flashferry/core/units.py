@@ -1,4 +1,4 @@
-"""Formatting of rates, sizes and durations for display. Pure.
+"""Formatting of rates, sizes, durations and counts for display. Pure.
 
 Arguments are in base units (bytes, bytes per second, bits per second, seconds); results include the unit. A caller that
 may have no value shows a placeholder instead: a missing value is never shown as 0.
@@ -97,3 +97,14 @@ def milliseconds(seconds: float) -> str:
 def exact_milliseconds(seconds: float) -> str:
     """Format a round-trip time, with three digits: `99.4 ms`."""
     return f"{seconds * 1e3:.3g} ms"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: `1 device`, `2 devices`, `12,000 copies`.
+
+    Args:
+        number: The number.
+        one: The noun in the singular.
+        many: The plural, if it is not the singular with an s.
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from flashferry.core.units import counted
+
 SHORTEST_SECRET = 3
 """Least length of a text that may be a secret, in characters."""
 
@@ -119,14 +121,3 @@ def of_these(words: Iterable[str], choice: str = "one of") -> str:
     """Return some words to choose from: `one of a, b`; a single one stands by itself."""
     found = tuple(words)
     return ", ".join(found) if len(found) == 1 else f"{choice} {', '.join(found)}"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 device`, `2 devices`, `12,000 copies`.
-
-    Args:
-        number: The number.
-        one: The noun in the singular.
-        many: The plural, if it is not the singular with an s.
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, make_private_directory, open_private
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, is_socket
 from flashferry.fileserver.rpc_channel import ConnectionBroken, RpcChannel
 from flashferry.fileserver.wire import ReadStatus, Welcome, encode

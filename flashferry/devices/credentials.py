@@ -162,11 +162,6 @@ def apply_credentials(
     return nornir
 
 
-def missing_login(nornir: Nornir) -> tuple[str, ...]:
-    """Return the devices without user name or without password."""
-    return tuple(name for name, host in nornir.inventory.hosts.items() if not _of_host(host).is_login)
-
-
 def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None) -> dict[str, Credentials]:
     """Return the devices' credentials, completed by a source."""
 

@@ -373,22 +373,21 @@ class Line(Protocol):
         """Sleep until there is so much to read or the limit is over."""
 
 
-def await_echo(
-    line: Line, command: str, gate: EchoGate, on_wait: Callable[[], None], *, limit_s: float = ECHO_LIMIT_S
-) -> None:
+def await_echo(line: Line, command: str, gate: EchoGate, on_wait: Callable[[], None]) -> None:
     """Wait for the complete echo of a command; the output after it is kept in the gate.
 
     Raises:
         OutputNotUnderstood: It did not come within the limit, or there was too much other output.
     """
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + ECHO_LIMIT_S
     chars = 0
     while not gate.has_echo(text := line.received()):
         chars += len(text)
         _check_size(line, chars, MOST_CHARS_BEFORE_ECHO)
         if time.monotonic() > deadline:
             raise OutputNotUnderstood(
-                f"'{command.partition(' ')[0]}': expected the echo of the command, none came within {limit_s:.0f} s",
+                f"'{command.partition(' ')[0]}': expected the echo of the command, "
+                f"none came within {ECHO_LIMIT_S:.0f} s",
                 host=line.name,
                 hint="Look at the device's console: it may be at a question, or hang",
             )

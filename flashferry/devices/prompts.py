@@ -104,11 +104,6 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self.only_syslog_follows and since_s >= settled_s
 
     @property
-    def is_privileged(self) -> bool:
-        """Return whether the prompt is that of privileged EXEC or of configuration mode."""
-        return self.prompt.endswith("#")
-
-    @property
     def is_configuring(self) -> bool:
         """Return whether the prompt is that of a configuration mode."""
         return is_config_prompt(self.prompt)

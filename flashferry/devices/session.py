@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.core.values import field_names
 from flashferry.devices.dialogue import Dialogue, await_echo, run_dialogue
 from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft

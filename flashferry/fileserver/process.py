@@ -63,7 +63,6 @@ from flashferry.fileserver.wire import (
 
 if TYPE_CHECKING:
     from flashferry.fileserver.protocol import Listener, ProtocolFactory
-    from flashferry.fileserver.ticket_accounts import TicketGrant
     from flashferry.fileserver.transfer_records import ServerEvent
     from flashferry.fileserver.wire import Hello, Message, Request
     from flashferry.images.image import ImageFile
@@ -235,7 +234,7 @@ class Service:
         tickets = self.tickets
         match request:
             case AddTicket(grant, is_shared):
-                return tickets.add(_with_shared_image(grant), is_shared=is_shared)
+                return tickets.add(replace(grant, image=_shared(grant.image)), is_shared=is_shared)
             case Open():
                 self.open()
             case Drain():
@@ -320,10 +319,6 @@ class Service:
 def _loop_for(factories: "list[ProtocolFactory]") -> Any:
     needs_asyncio = any(getattr(factory, "NEEDS_ASYNCIO", False) for factory in factories)
     return AsyncioLoop() if needs_asyncio else IOLoop()
-
-
-def _with_shared_image(grant: "TicketGrant") -> "TicketGrant":
-    return replace(grant, image=_shared(grant.image))
 
 
 @lru_cache(maxsize=64)

@@ -180,13 +180,16 @@ def set_mss(connection: socket.socket, mss_bytes: int) -> bool:
     return _accepted(connection, _TCP, socket.TCP_MAXSEG, mss_bytes)
 
 
-def set_keepalive(connection: socket.socket, idle_s: int = 60, interval_s: int = 20, probes: int = 5) -> bool:
-    """Enable keepalives, which keep NAT and firewall entries of an idle connection, and detect a lost peer."""
+def set_keepalive(connection: socket.socket) -> bool:
+    """Enable keepalives, which keep NAT and firewall entries of an idle connection, and detect a lost peer.
+
+    The first is sent after 60 s without data; after five in a row without an answer, 20 s apart, the peer is lost.
+    """
     return (
         _accepted(connection, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        and _accepted(connection, _TCP, socket.TCP_KEEPIDLE, idle_s)
-        and _accepted(connection, _TCP, socket.TCP_KEEPINTVL, interval_s)
-        and _accepted(connection, _TCP, socket.TCP_KEEPCNT, probes)
+        and _accepted(connection, _TCP, socket.TCP_KEEPIDLE, 60)
+        and _accepted(connection, _TCP, socket.TCP_KEEPINTVL, 20)
+        and _accepted(connection, _TCP, socket.TCP_KEEPCNT, 5)
     )
 
 

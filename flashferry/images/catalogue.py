@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _MOST_ENTRIES = 1000
+_REST_S = 2.0
 
 
 class HashCache:
@@ -150,8 +151,8 @@ class Catalogue:
                 f"image {name!r}: {entry.path}: {error.strerror}", hint="Put the file back"
             ) from error
 
-    def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
-        """Return whether another file replaced an image, and was not written to for `rest_s` seconds.
+    def was_replaced(self, image: ImageFile) -> bool:
+        """Return whether another file replaced an image, and was not written to for two seconds.
 
         Call it periodically: the time is measured between calls, so a file time in the future does not matter.
         """
@@ -165,8 +166,8 @@ class Catalogue:
         seen, since_s = self._newer.get(image.name, (None, 0.0))
         if seen != found:
             self._newer[image.name] = (found, self._clock())
-            return rest_s <= 0
-        return self._clock() - since_s >= rest_s
+            return False
+        return self._clock() - since_s >= _REST_S
 
     def _hashed(self, name: str, entry: _Entry, on_progress: Callable[[int, int], None] | None) -> ImageFile:
         place, descriptor = entry.open()

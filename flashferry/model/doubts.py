@@ -49,7 +49,7 @@ class Doubts(Struct, frozen=True, kw_only=True):
 
     @property
     def of_copy(self) -> str | None:
-        """Return what to expect of the next copy of a missing image; None for nothing."""
+        """Return a warning for the next copy of an image that is not on the device; None without doubts."""
         if self.false_copy is None:
             return None
         return (

@@ -112,23 +112,23 @@ Reader = Callable[[Place], Any]
 """Returns a value in its type, or raises ConfigInvalid. Not called for absent values."""
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class Key(Struct, frozen=True):
     """A key of a section.
 
     Attributes:
         read: Its reader.
-        default: Value if it is absent.
         values: Valid values, for the documentation.
         says: Its purpose, for the documentation.
+        default: Value if it is absent.
         shown_default: The default as text; None shows `default` itself.
     """
 
     name: str
     read: Reader
-    default: Any = None
-    is_required: bool = False
     values: str
     says: str
+    is_required: bool = False
+    default: Any = None
     shown_default: str | None = None
 
 
@@ -149,6 +149,16 @@ def read_section(place: Place, keys: Sequence[Key]) -> dict[str, Any]:
                 hint=f"All keys are in a table of {place.form.manual}; passwords have no place in this file",
             )
     return {key.name: _read(place.below(key.name), key) for key in keys}
+
+
+def section(keys: Sequence[Key]) -> Reader:
+    """Return a reader for a mapping: its values by key."""
+    return lambda place: read_section(place, keys)
+
+
+def defaults(keys: Sequence[Key]) -> dict[str, Any]:
+    """Return the values of a mapping that is absent."""
+    return {key.name: key.default for key in keys}
 
 
 def _read(place: Place, key: Key) -> Any:
@@ -263,6 +273,13 @@ def number(low: float, high: float, unit: str = "", *, is_above: bool = False) -
 def list_of(read: Reader) -> Reader:
     """Return a reader for a list of values."""
     return lambda place: tuple(read(one) for one in place.entries())
+
+
+def words(place: Place) -> tuple[str, ...]:
+    """Read a list of words, one argument each, without shell quoting; it may be empty."""
+    if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
+        raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
+    return tuple(place.value)
 
 
 def check_distinct(place: Place, names: Collection[str], what: str) -> None:

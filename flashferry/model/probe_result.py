@@ -201,11 +201,11 @@ def best_of(rows: Sequence[SweepRow]) -> str:
     return min(as_fast, key=lambda row: usual.get(row.name, len(usual))).name
 
 
-def conclusion_of(rows: Sequence[SweepRow], best: str, *, what: str = "cipher") -> str:
-    """Return the conclusion from rows of ciphers or MACs, in a sentence."""
+def conclusion_of(rows: Sequence[SweepRow], best: str) -> str:
+    """Return the conclusion from rows of ciphers, in a sentence."""
     timed = [row for row in rows if row.median_bytes_per_s]
     if not timed:
-        return f"No {what} was timed."
+        return "No cipher was timed."
     if len(timed) == 1:
         return f"The device takes {timed[0].name} alone of those offered: there is nothing to choose."
     ordered = ranked(timed)
@@ -220,7 +220,7 @@ def conclusion_of(rows: Sequence[SweepRow], best: str, *, what: str = "cipher") 
         )
     if top < CLEAR_RATIO * least:
         bound = Counter(row.bound_by for row in timed).most_common(1)[0][0]
-        return f"No {what} clearly differs from another at {exact_rate(top)}, bound by: {bound}.{doubt}"
+        return f"No cipher clearly differs from another at {exact_rate(top)}, bound by: {bound}.{doubt}"
     return (
         f"{fastest.name} was the fastest at {exact_rate(top)}, {slowest.name} the slowest at {exact_rate(least)}, "
         f"bound by: {slowest.bound_by}, which is not the device: nothing to choose by.{doubt}"

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.setting import Subject, setting
 
 CANARY = "canary"

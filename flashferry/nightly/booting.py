@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted, of_these
+from flashferry.core.units import counted
+from flashferry.core.value_description import of_these
 from flashferry.core.values import replace
 from flashferry.nightly.backend import Deadline, DiskFile, Progress, StoppableClock, Topology, UploadedImage
 from flashferry.nightly.clean_up import remove_image

@@ -15,7 +15,7 @@ from socket import gethostname
 from msgspec import Struct, field
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.nightly.backend import Deadline, Leftover, RunningLab, UploadedImage
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes

@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from flashferry.core.errors import FlashferryError
-from flashferry.core.units import link_rate
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, link_rate
 from flashferry.nightly.backend import (
     Deadline,
     LabNode,

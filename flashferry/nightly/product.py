@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from flashferry.core.errors import Kind
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored
 from flashferry.nightly.backend import Deadline, PlannedNode

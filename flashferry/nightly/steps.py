@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import scratch_folder
-from flashferry.core.units import rate, rough_megabytes, size
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rate, rough_megabytes, size
 from flashferry.images.safe_open import checked_image
 from flashferry.nightly.backend import (
     Clock,

@@ -12,8 +12,7 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flashferry.core.units import duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, duration
 from flashferry.nightly.night import LINES_LEFT, Fault, Judgement, Night, NightCopy, Rating, SeriesKey
 from flashferry.nightly.trend import (
     LEAST_NIGHTS,

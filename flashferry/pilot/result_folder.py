@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from flashferry.api.fleet_options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize, sanitize_lines
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.connection import ENABLE_SECRET
 from flashferry.pilot.anonymise import Anonymiser
 from flashferry.pilot.exchanges import Entry, Exchange, Session, read_session

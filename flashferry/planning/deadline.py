@@ -12,8 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from flashferry.core.errors import Kind
-from flashferry.core.units import rough_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rough_duration
 from flashferry.model.fleet_plan import MOST_WAIT_S, next_countdown_s, spoken
 from flashferry.planning.device_queue import Hold
 from inventory.host_view import HostView
@@ -122,15 +121,11 @@ def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
 
 def _open_until(windows: tuple[TimeWindow, ...], now: datetime) -> datetime | None:
     """Return the end of the current window; None if none is open."""
-    return _closes(windows, now.replace(microsecond=0))
+    return closes_at(windows, now.replace(microsecond=0))
 
 
 # Cached: waiting devices are checked repeatedly, and a site's devices have the same windows.
 @lru_cache(maxsize=512)
-def _closes(windows: tuple[TimeWindow, ...], second: datetime) -> datetime | None:
-    return closes_at(windows, second)
-
-
 @lru_cache(maxsize=512)
 def _first(windows: tuple[TimeWindow, ...], second: datetime) -> tuple[datetime, datetime]:
     return next_opening(windows, second)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.platforms.ios import IOS
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Supply

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flashferry.core.units import link_rate, rough_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, link_rate, rough_duration
 from flashferry.model.fleet_plan import DepotAdvice, Fit, Remedy, Savings, SiteForecast, Supply
 from flashferry.model.link_rates import STATED
 from flashferry.model.waves import Wave

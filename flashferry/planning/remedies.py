@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from flashferry.core.units import rough_duration, size
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rough_duration, size
 from flashferry.core.values import replace
 from flashferry.model.fleet_plan import DepotAdvice, Remedy, Savings, Supply
 from flashferry.model.limits import MOST, Limits

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from msgspec.structs import replace
 
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import RunState, label_of
 from flashferry.reports import words
 from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs

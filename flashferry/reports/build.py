@@ -38,7 +38,6 @@ from flashferry.reports.words import lost_copy_sentence, refused_window_sentence
 from flashferry.store.history import History
 from flashferry.store.stored_run import read_run
 from flashferry.store.summaries import restore_source
-from inventory.transport_policy import USUAL
 from tasks.read_config import Difference
 from tasks.restore_plan import ForeignChange
 from tasks.tcp_config import TcpLines
@@ -183,7 +182,7 @@ def device_report(
         partial_file=record.text("partial_file"),
         partial_advice=record.text("partial_advice"),
         notes=_device_notes(record, found, restore),
-        transport=record.text("transport") or USUAL,
+        transport=device.transport,
         compared=compared,
         transports_tried=tuple(one.values(TransportTriedReport) for one in record.list("transports_tried")),
         **read_facts(record),
@@ -390,9 +389,7 @@ def report_of(run: StoredRun, directory: Path) -> Report:
         run,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         written_by=report_author(),
-        before=speeds_before(
-            history, {one.host: str(one.record.get("transport") or USUAL) for one in run.devices}, run.started_at
-        ),
+        before=speeds_before(history, {one.host: one.transport for one in run.devices}, run.started_at),
     )
 
 

@@ -9,7 +9,7 @@ from html import escape
 
 from msgspec import Struct
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.reports.words import rates
 from flashferry.tcp.sample import Sample, intervals
 

@@ -185,16 +185,15 @@ _STATUS = {
 }
 
 
-def ready_junit(records: Sequence[ReadyRecord], *, plan: str | None, at: datetime | None = None) -> str:
+def ready_junit(records: Sequence[ReadyRecord], *, plan: str | None) -> str:
     """Return readiness as JUnit XML: not met is a failure; unknown and unreachable are errors.
 
     Args:
         records: Results of the devices.
         plan: Digest of the plan; None for none.
-        at: Time; None for now.
     """
     records = sanitize_record(tuple(records))
-    when = (at or datetime.now(UTC)).isoformat(timespec="seconds")
+    when = datetime.now(UTC).isoformat(timespec="seconds")
     sites = dict.fromkeys(record.site or NO_SITE for record in records)
     properties = (("verb", "ready"), *((("plan", plan),) if plan else ()))
     suites = [

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
 from flashferry.core import units
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.policy import settings, with_the_plan
 from inventory.transport_policy import USUAL
 

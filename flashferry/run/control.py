@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.waves import Wave
 from flashferry.planning.device_queue import Hold

@@ -10,13 +10,11 @@ from msgspec.structs import replace
 
 from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid, Kind
-from flashferry.images.catalogue import Catalogue
-from flashferry.images.errors import ImageError
 from flashferry.images.image import PlannedImage
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import GOOD_OUTCOMES, Outcome, Restored, State
 from flashferry.monitor.events import Emit, silent
-from flashferry.planning.local_images import HashProgress
+from flashferry.planning.local_images import hashed_image
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import KeptRequest, Resumed, from_stored
 from flashferry.store.journal import Journal
@@ -48,9 +46,9 @@ def kept_request(journal: Journal, run_id: str, emit: Emit = silent) -> KeptRequ
 def _check_unchanged(run_id: str, image: PlannedImage, emit: Emit) -> None:
     path = Path(image.path)
     try:
-        found = Catalogue((path,)).image(path.name, on_progress=HashProgress(emit, path.name))
-    except ImageError as error:
-        raise ConfigInvalid(f"run {run_id}: image {image.path}: {error.message}", hint="Put the file back") from None
+        found = hashed_image(path, emit)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"run {run_id}: {error.message}", hint="Put the file back") from None
     if found.sha512 != image.sha512:
         raise ConfigInvalid(
             f"run {run_id}: image {image.path} has changed since the run began: expected MD5 {image.md5} and "

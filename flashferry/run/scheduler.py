@@ -15,7 +15,7 @@ from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import Kind
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.depot.client import DepotClient
 from flashferry.depot.paths import AUTO as DEPOT_AUTO
 from flashferry.depot.paths import DepotNotRunning, DepotNotUsable, socket_of
 from flashferry.fileserver import (
@@ -30,7 +31,6 @@ from flashferry.transports.listeners import (
     HOST_KEYS,
     check_files,
     is_certified,
-    listener_at,
     listeners_at,
     listening_error,
     port_notice,
@@ -47,7 +47,6 @@ from inventory.host_view import WORD, HostView
 from inventory.transport_policy import AS_USUAL, AUTO
 
 if TYPE_CHECKING:
-    from flashferry.depot.client import DepotClient
     from flashferry.fileserver import Welcome
 
 
@@ -219,9 +218,6 @@ def depot_for(options: RunOptions, state: Path) -> Iterator[tuple[DepotClient | 
 
 
 def _connected(path: Path, options: RunOptions) -> DepotClient:
-    # Here, for a run that brings its own server waits for none of it.
-    from flashferry.depot.client import DepotClient
-
     until_s = time.monotonic() + DEPOT_STARTS_S
     while True:
         try:
@@ -338,7 +334,7 @@ def _own(
                 )
                 if transports
                 # A server process needs a listener; no other host reaches this address.
-                else (listener_at(_LOOPBACK, 0),)
+                else (USUAL.listener(ListenOptions(address=_LOOPBACK, port=0)),)
             ),
             sample_interval_s=options.sample_interval_s,
         )

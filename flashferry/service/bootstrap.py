@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.service.configuration import USUAL_NAME, write_template
-from flashferry.service.people.accounts import NewPerson, add_person
+from flashferry.service.people.accounts import NewPerson, add_person, made_password
 from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import Actor, Grant, Role
 from flashferry.service.service import Service
 from flashferry.store.service.people import active_admins
-
-_PASSWORD_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +54,3 @@ def begin(
         configuration=configuration,
         is_configuration_new=is_new,
     )
-
-
-def made_password() -> str:
-    """Return a random password of 24 characters."""
-    return secrets.token_urlsafe(_PASSWORD_BYTES)

@@ -15,18 +15,20 @@ from flashferry.core.files import write_new
 from flashferry.model.file_keys import (
     Key,
     Place,
-    Reader,
     choice,
+    defaults,
     file_path,
     flag,
     number,
     present_file,
     read_section,
+    section,
     text,
     toml_form,
     toml_of,
     whole,
     word,
+    words,
 )
 from flashferry.service.people.provisioning import grant_of
 from flashferry.service.settings import (
@@ -48,28 +50,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _TEMPLATE = re.compile(r"[A-Za-z0-9:_.\\-]+@\.service")
 """A systemd template without an instance: systemd.unit(5)."""
-
-
-def make_key(
-    name: str,
-    read: Reader,
-    values: str,
-    says: str,
-    *,
-    default: Any = None,
-    shown_default: str | None = None,
-    is_required: bool = False,
-) -> Key:
-    """Return a row of a key table; see `Key`."""
-    return Key(
-        name=name,
-        read=read,
-        values=values,
-        says=says,
-        default=default,
-        shown_default=shown_default,
-        is_required=is_required,
-    )
 
 
 def address(place: Place) -> str:
@@ -138,13 +118,6 @@ def header(place: Place) -> str:
     return found
 
 
-def words(place: Place) -> tuple[str, ...]:
-    """Return a list of words, one argument each; no shell quoting."""
-    if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
-        raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
-    return tuple(place.value)
-
-
 def command(place: Place) -> tuple[str, ...]:
     """Return a program and its arguments."""
     found = words(place)
@@ -168,10 +141,10 @@ def _role(place: Place) -> str:
 
 
 _SECRET = (
-    make_key(
+    Key(
         "secret_command", command, "a list of words", "program that prints the secret; run without a shell", default=()
     ),
-    make_key(
+    Key(
         "secret_credential",
         word,
         "a name",
@@ -182,7 +155,7 @@ _SECRET = (
 
 HOOK = (
     *_SECRET,
-    make_key(
+    Key(
         "ca",
         present_file,
         "a file",
@@ -192,22 +165,22 @@ HOOK = (
 )
 
 MAIL = (
-    make_key("host", text, "a name or address", "the server that takes our mail", is_required=True),
-    make_key("port", whole(1, 65535), "1 to 65535", "its port", default=25),
-    make_key(
+    Key("host", text, "a name or address", "the server that takes our mail", is_required=True),
+    Key("port", whole(1, 65535), "1 to 65535", "its port", default=25),
+    Key(
         "security",
         choice(("starttls", "tls", "none")),
         "starttls, tls, none",
         "security of the connection; `tls` from the first byte on",
         default="starttls",
     ),
-    make_key("sender", text, "an address", "sender address", is_required=True),
-    make_key("user", text, "a name", "name for signing in there", default="", shown_default="no sign-in"),
+    Key("sender", text, "an address", "sender address", is_required=True),
+    Key("user", text, "a name", "name for signing in there", default="", shown_default="no sign-in"),
     *_SECRET,
 )
 
 METRICS = (
-    make_key(
+    Key(
         "networks",
         networks,
         "a list of networks",
@@ -215,7 +188,7 @@ METRICS = (
         default=(),
         shown_default="none: a token is needed",
     ),
-    make_key(
+    Key(
         "backups",
         file_path,
         "a folder",
@@ -225,13 +198,11 @@ METRICS = (
 )
 
 LOG = (
-    make_key(
-        "file", file_path, "a file", "where the log goes; rotated without a signal", shown_default="standard error"
-    ),
-    make_key(
+    Key("file", file_path, "a file", "where the log goes; rotated without a signal", shown_default="standard error"),
+    Key(
         "format", choice(("text", "json")), "text, json", "lines for people, or an object of JSON each", default="text"
     ),
-    make_key(
+    Key(
         "access",
         flag,
         "true, false",
@@ -341,26 +312,18 @@ def _runs(place: Place) -> RunSettings:
     return RunSettings(keep_jobs_s=values.pop("keep_jobs_days") * _DAY_S, **values)
 
 
-def _section(keys: Sequence[Key]) -> Reader:
-    return lambda place: read_section(place, keys)
-
-
-def _defaults(keys: Sequence[Key]) -> dict[str, Any]:
-    return {key.name: key.default for key in keys}
-
-
 # Key tables
 
 LISTEN = (
-    make_key(
+    Key(
         "address",
         address,
         "an address",
         "where to listen; without a certificate loopback, or behind `[proxy] networks`",
         default="127.0.0.1",
     ),
-    make_key("port", whole(0, 65535), "0 to 65535", "the port; 0 takes any", default=8020),
-    make_key(
+    Key("port", whole(0, 65535), "0 to 65535", "the port; 0 takes any", default=8020),
+    Key(
         "url",
         public_url,
         "https://HOST",
@@ -368,13 +331,13 @@ LISTEN = (
         default="",
         shown_default="made of address and port",
     ),
-    make_key("certificate", present_file, "a file", "its certificate, PEM", shown_default="no TLS"),
-    make_key("key", present_file, "a file", "the certificate's private key, PEM"),
+    Key("certificate", present_file, "a file", "its certificate, PEM", shown_default="no TLS"),
+    Key("key", present_file, "a file", "the certificate's private key, PEM"),
 )
 
 SESSIONS = (
-    make_key("hours", number(0.1, 72, "hours"), "0.1 to 72", "how long a sign-in lasts", default=8.0),
-    make_key(
+    Key("hours", number(0.1, 72, "hours"), "0.1 to 72", "how long a sign-in lasts", default=8.0),
+    Key(
         "idle_minutes",
         number(1, 1440, "minutes"),
         "1 to 1440",
@@ -384,75 +347,59 @@ SESSIONS = (
 )
 
 PEOPLE = (
-    make_key(
+    Key(
         "least_password",
         whole(8, 128, "characters"),
         "8 to 128",
         "least characters of a password of a local account",
         default=12,
     ),
-    make_key(
-        "most_failures",
-        whole(1, 100),
-        "1 to 100",
-        "wrong passwords in a row before an account is locked",
-        default=5,
-    ),
-    make_key("lock_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "duration of a lock", default=15.0),
-    make_key(
-        "most_tries",
-        whole(1, 10_000),
-        "1 to 10000",
-        "sign-ins from one address within `tries_minutes`",
-        default=20,
-    ),
-    make_key("tries_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "see `most_tries`", default=5.0),
-    make_key(
-        "token_days", number(0.01, 3660, "days"), "0.01 to 3660", "how long an API token lasts at most", default=366.0
-    ),
-    make_key("argon2_rounds", whole(1, 100), "1 to 100", "how often Argon2id goes over its memory", default=3),
-    make_key(
+    Key("most_failures", whole(1, 100), "1 to 100", "wrong passwords in a row before an account is locked", default=5),
+    Key("lock_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "duration of a lock", default=15.0),
+    Key("most_tries", whole(1, 10_000), "1 to 10000", "sign-ins from one address within `tries_minutes`", default=20),
+    Key("tries_minutes", number(0.1, 1440, "minutes"), "0.1 to 1440", "see `most_tries`", default=5.0),
+    Key("token_days", number(0.01, 3660, "days"), "0.01 to 3660", "how long an API token lasts at most", default=366.0),
+    Key("argon2_rounds", whole(1, 100), "1 to 100", "how often Argon2id goes over its memory", default=3),
+    Key(
         "argon2_memory_mib",
         whole(8, 4096, "MiB"),
         "8 to 4096",
         "memory that hashing one password takes, MiB",
         default=64,
     ),
-    make_key("argon2_lanes", whole(1, 64), "1 to 64", "threads that hash one password", default=4),
+    Key("argon2_lanes", whole(1, 64), "1 to 64", "threads that hash one password", default=4),
 )
 
 PROXY = (
-    make_key(
+    Key(
         "networks",
         networks,
         "a list of networks",
         "addresses of a trusted proxy; its headers from others are ignored",
         default=(),
     ),
-    make_key(
+    Key(
         "user_header",
         header,
         "a header",
         "names the user signed in at the proxy; empty: it signs in no one",
         default="",
     ),
-    make_key("groups_header", header, "a header", "the user's groups, comma-separated", default=""),
-    make_key(
-        "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
-    ),
+    Key("groups_header", header, "a header", "the user's groups, comma-separated", default=""),
+    Key("roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"),
 )
 
 OIDC = (
-    make_key("issuer", url, "https://HOST/...", "the provider's issuer", is_required=True),
-    make_key("client_id", text, "a text", "what we are called there", is_required=True),
-    make_key(
+    Key("issuer", url, "https://HOST/...", "the provider's issuer", is_required=True),
+    Key("client_id", text, "a text", "what we are called there", is_required=True),
+    Key(
         "secret_command",
         command,
         "a list of words",
         "program that prints our secret there; without one we are a public client",
         default=(),
     ),
-    make_key(
+    Key(
         "scopes",
         words,
         "a list of words",
@@ -460,43 +407,41 @@ OIDC = (
         default=("openid", "profile", "email"),
         shown_default='`["openid", "profile", "email"]`',
     ),
-    make_key("groups_claim", word, "a word", "the claim that names groups", default="groups"),
-    make_key(
-        "roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"
-    ),
+    Key("groups_claim", word, "a word", "the claim that names groups", default="groups"),
+    Key("roles", roles, 'GROUP = ["role@SITE", ...]', "the roles that a group gives", default={}, shown_default="none"),
 )
 
 RUNS = (
-    make_key(
+    Key(
         "inventory",
         text,
         "a folder or file",
         "the inventory, as `--inventory` takes it",
         shown_default="none: jobs on devices are refused",
     ),
-    make_key(
+    Key(
         "images",
         file_path,
         "a folder",
         "where images are kept and uploaded to",
         shown_default="`images` in the state folder",
     ),
-    make_key(
+    Key(
         "nights",
         file_path,
         "a folder",
         "where descriptions of nights in a lab are, which schedules name",
         shown_default="none: no night is scheduled",
     ),
-    make_key(
+    Key(
         "options",
         words,
         "a list of words",
         "options of each verb that contacts devices, such as the source of credentials",
         default=(),
     ),
-    make_key("recover_options", words, "a list of words", "options of `recover` instead", shown_default="`options`"),
-    make_key(
+    Key("recover_options", words, "a list of words", "options of `recover` instead", shown_default="`options`"),
+    Key(
         "unit",
         template_unit,
         "flashferry-run@.service",
@@ -504,8 +449,8 @@ RUNS = (
         default="",
         shown_default="child processes",
     ),
-    make_key("resumes", whole(0, 2), "0 to 2", "how often a dead run is resumed, after it was recovered", default=2),
-    make_key(
+    Key("resumes", whole(0, 2), "0 to 2", "how often a dead run is resumed, after it was recovered", default=2),
+    Key(
         "keep_jobs_days",
         number(1, 3660, "days"),
         "1 to 3660",
@@ -515,22 +460,18 @@ RUNS = (
 )
 
 IMAGES = (
-    make_key(
-        "keep_hidden_days",
-        number(0, 365, "days"),
-        "0 to 365",
-        "how long a removed image can be restored",
-        default=7.0,
+    Key(
+        "keep_hidden_days", number(0, 365, "days"), "0 to 365", "how long a removed image can be restored", default=7.0
     ),
-    make_key("most_gigabytes", number(0.001, 100, "GB"), "0.001 to 100", "how large an image may be", default=8.0),
-    make_key(
+    Key("most_gigabytes", number(0.001, 100, "GB"), "0.001 to 100", "how large an image may be", default=8.0),
+    Key(
         "reserve_gigabytes",
         number(0, 1000, "GB"),
         "0 to 1000",
         "space that stays free on the disk of the image folder",
         default=1.0,
     ),
-    make_key(
+    Key(
         "vendor_certificates",
         present_file,
         "a file",
@@ -540,18 +481,18 @@ IMAGES = (
 )
 
 TOP = (
-    make_key("listen", _listen, "a table", "where it listens", default=_defaults(LISTEN)),
-    make_key("sessions", _section(SESSIONS), "a table", "sessions", default=_defaults(SESSIONS)),
-    make_key("people", _people, "a table", "local accounts and tokens", default=PeopleSettings()),
-    make_key("sites", _site_names, 'NAME = "words"', "display names of sites", default={}),
-    make_key("proxy", _proxy, "a table", "the proxy in front", default=ProxySettings()),
-    make_key("oidc", _oidc, "a table", "OpenID Connect"),
-    make_key("runs", _runs, "a table", "how runs are started", default=RunSettings()),
-    make_key("images", _section(IMAGES), "a table", "how images are kept", default=_defaults(IMAGES)),
-    make_key("hooks", hooks, "a table for each secret", "where hooks' secrets are", default={}),
-    make_key("mail", mail, "a table", "the server that takes our mail"),
-    make_key("metrics", metrics, "a table", "figures for Prometheus", default=MetricsSettings()),
-    make_key("log", log, "a table", "where the log goes", default=LogSettings()),
+    Key("listen", _listen, "a table", "where it listens", default=defaults(LISTEN)),
+    Key("sessions", section(SESSIONS), "a table", "sessions", default=defaults(SESSIONS)),
+    Key("people", _people, "a table", "local accounts and tokens", default=PeopleSettings()),
+    Key("sites", _site_names, 'NAME = "words"', "display names of sites", default={}),
+    Key("proxy", _proxy, "a table", "the proxy in front", default=ProxySettings()),
+    Key("oidc", _oidc, "a table", "OpenID Connect"),
+    Key("runs", _runs, "a table", "how runs are started", default=RunSettings()),
+    Key("images", section(IMAGES), "a table", "how images are kept", default=defaults(IMAGES)),
+    Key("hooks", hooks, "a table for each secret", "where hooks' secrets are", default={}),
+    Key("mail", mail, "a table", "the server that takes our mail"),
+    Key("metrics", metrics, "a table", "figures for Prometheus", default=MetricsSettings()),
+    Key("log", log, "a table", "where the log goes", default=LogSettings()),
 )
 
 SECTIONS: Mapping[str, Sequence[Key]] = {

@@ -11,7 +11,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.service.errors import invalid_from
 from flashferry.service.principal import Actor, Role
 from flashferry.service.service import Service
-from inventory.selection import SAMPLE, Selection, check_known
+from inventory.selection import SAMPLE, Selection, check_known, sample_directory
 
 if TYPE_CHECKING:
     from nornir.core.inventory import Inventory
@@ -108,12 +108,7 @@ def _inventory(service: Service) -> Inventory | None:
 
 def _read(given: str) -> Inventory | None:
     """Return the inventory in a folder; None for one of another system. Raises `ConfigInvalid`."""
-    if given == SAMPLE:
-        from inventory.selection import sample_directory
-
-        folder = sample_directory()
-    else:
-        folder = Path(given)
+    folder = sample_directory() if given == SAMPLE else Path(given)
     if folder.is_file():
         return None
     return _opened(folder, tuple(_stamp(folder / name) for name in _FILES))

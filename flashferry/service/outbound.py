@@ -159,7 +159,7 @@ def ask(
                 ) as answer,
             ):
                 if first_bytes:
-                    body = _read_first(answer, first_bytes)
+                    body = _read_first(answer, first_bytes, httpx.HTTPError)
                 else:
                     body = _read(answer, most_bytes) if most_bytes and answer.is_success else b""
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
@@ -183,12 +183,10 @@ def _read(answer: httpx.Response, most_bytes: int) -> bytes:
     return bytes(read)
 
 
-def _read_first(answer: httpx.Response, most_bytes: int) -> bytes:
-    import httpx
-
+def _read_first(answer: httpx.Response, most_bytes: int, broken: type[Exception]) -> bytes:
     read = bytearray()
     if answer.headers.get("content-encoding", "identity") == "identity":
-        with suppress(httpx.HTTPError, OSError):
+        with suppress(broken, OSError):
             for part in answer.iter_raw():
                 read += part
                 if len(read) >= most_bytes:

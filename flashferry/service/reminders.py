@@ -57,7 +57,14 @@ def remind(service: Service, snapshot: Snapshot) -> None:
             forget_reminder(database, key)
         for item in due:
             announce_lasting(
-                *(service, database, item.key, _KINDS[item.urgency], f"run:{_run_of(item)}", _sentence(item)),
+                *(
+                    service,
+                    database,
+                    item.key,
+                    _KINDS[item.urgency],
+                    f"run:{_run_of(item)}",
+                    f"{item.what}: {item.sentence}",
+                ),
                 {"run": _run_of(item), "what": item.what, "since": item.since},
                 path=item.path,
                 sites=_sites_of(snapshot, item),
@@ -92,7 +99,3 @@ def _is_within(since: timedelta, limit: timedelta) -> bool:
 
 def _run_of(item: ActionItem) -> str:
     return item.key.split(" ")[1]
-
-
-def _sentence(item: ActionItem) -> str:
-    return f"{item.what}: {item.sentence}"

@@ -108,13 +108,11 @@ class Service:
                 self.note_refusal(actor, action, object_, problem.sentence)
             raise
 
-    def note_outcome(
-        self, actor: Actor, action: str, object_: str, *, outcome: str, reason: str = "", after: object = None
-    ) -> None:
+    def note_outcome(self, actor: Actor, action: str, object_: str, *, outcome: str, reason: str = "") -> None:
         """Append the outcome of an action whose entry is `asked`. If this fails, write it to the log."""
         try:
             with self.database.writing() as database:
-                self.note(database, actor, action, object_, outcome=outcome, reason=reason, after=after)
+                self.note(database, actor, action, object_, outcome=outcome, reason=reason)
         except (FlashferryError, sqlite3.Error) as error:
             details = (action, object_, actor.name, outcome, masked(reason), error)
             _LOG.error("%s of %s by %s: %s (%s), which the audit could not take: %s", *details)

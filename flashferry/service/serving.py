@@ -154,9 +154,9 @@ def _check_certificate(certificate: Path, key: Path) -> None:
     check_files(certificate, key)
 
 
-def url_of(settings: ServiceSettings, *, path: str = "/") -> str:
+def url_of(settings: ServiceSettings) -> str:
     """Return the URL of the service on this host."""
-    return replace(settings, url="").base_url + path
+    return replace(settings, url="").base_url + "/"
 
 
 class _Server(uvicorn.Server):

@@ -19,24 +19,26 @@ from flashferry.model.file_keys import (
     Key,
     Place,
     check_distinct,
+    defaults,
     file_path,
     flag,
     list_of,
     number,
     present_file,
     read_section,
+    section,
     text,
     toml_form,
     toml_of,
     whole,
     word,
+    words,
 )
 from flashferry.sites.broker_settings import BrokerSettings, check_broker
 from flashferry.sites.keys import PublicKey, check_secret_file
 
 FORM = toml_form("docs/sites.md")
 USUAL_NAME = "agent.toml"
-USUAL_KEY = "agent.key"
 TEMPLATE = "agent_template.toml"
 _HOUR_S = 3600.0
 
@@ -115,7 +117,7 @@ def load_agent_settings(path: Path) -> AgentSettings:
     hint = "'flashferry sites init' writes one to begin with"
     content = toml_of(path, called="an agent's configuration", hint=hint)
     top = read_section(Place(file=path, value=content, form=FORM), TOP)
-    centre, words = top["centre"], top["words"]
+    centre, intervals = top["centre"], top["words"]
     check_secret_file(top["key"], "key")
     return AgentSettings(
         site=top["site"],
@@ -126,8 +128,8 @@ def load_agent_settings(path: Path) -> AgentSettings:
         runs=top["runs"],
         catalogue=top["depot"]["catalogue"],
         source=top["source"],
-        beat_s=words["beat_seconds"],
-        progress_s=words["progress_seconds"],
+        beat_s=intervals["beat_seconds"],
+        progress_s=intervals["progress_seconds"],
     )
 
 
@@ -167,13 +169,6 @@ def secret_file(place: Place) -> Path:
     return path
 
 
-def words(place: Place) -> tuple[str, ...]:
-    """Read a list of arguments, unquoted; it may be empty."""
-    if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
-        raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
-    return tuple(place.value)
-
-
 def _checked(place: Place, check: Any) -> Any:
     """Return what a check returns; its error names the key."""
     try:
@@ -188,10 +183,6 @@ def _public_keys(place: Place) -> tuple[PublicKey, ...]:
     return found
 
 
-def _centre(place: Place) -> dict[str, Any]:
-    return read_section(place, CENTRE)
-
-
 def _runs(place: Place) -> AgentRuns:
     values = read_section(place, RUNS)
     values["clock_differs_s"] = values.pop("clock_seconds")
@@ -201,10 +192,6 @@ def _runs(place: Place) -> AgentRuns:
 def _inventory(place: Place) -> str:
     """Read an inventory as for `--inventory`; a path starts at the file's folder."""
     return str(file_path(place))
-
-
-def _depot(place: Place) -> dict[str, Any]:
-    return read_section(place, DEPOT)
 
 
 def _source(place: Place) -> SourceSettings:
@@ -228,106 +215,73 @@ def _source(place: Place) -> SourceSettings:
     return settings
 
 
-def _words(place: Place) -> dict[str, Any]:
-    return read_section(place, WORDS)
-
-
 CENTRE = (
-    Key(
-        name="keys",
-        read=_public_keys,
-        is_required=True,
-        values="a list of public keys, a line each",
-        says="centres whose orders are taken",
-    ),
+    Key("keys", _public_keys, "a list of public keys, a line each", "centres whose orders are taken", is_required=True),
 )
 BROKER = (
-    Key(name="url", read=text, is_required=True, values="a URL, rediss:// or amqps://", says="where the broker is"),
-    Key(name="user", read=text, default="", values="text", says="who we are there"),
-    Key(name="password_file", read=secret_file, values="a file, 0600", says="that one's password"),
-    Key(name="ca", read=present_file, values="a file, PEM", says="who must have issued the broker's certificate"),
-    Key(name="certificate", read=present_file, values="a file, PEM", says="our certificate there"),
-    Key(name="key", read=secret_file, values="a file, PEM, 0600", says="its private key"),
-    Key(
-        name="plain",
-        read=flag,
-        default=False,
-        values="true or false",
-        says="whether a broker elsewhere may be spoken to without TLS",
-    ),
+    Key("url", text, "a URL, rediss:// or amqps://", "where the broker is", is_required=True),
+    Key("user", text, "text", "who we are there", default=""),
+    Key("password_file", secret_file, "a file, 0600", "that one's password"),
+    Key("ca", present_file, "a file, PEM", "who must have issued the broker's certificate"),
+    Key("certificate", present_file, "a file, PEM", "our certificate there"),
+    Key("key", secret_file, "a file, PEM, 0600", "its private key"),
+    Key("plain", flag, "true or false", "whether a broker elsewhere may be spoken to without TLS", default=False),
 )
 RUNS = (
     Key(
-        name="inventory",
-        read=_inventory,
+        "inventory",
+        _inventory,
+        "a folder, or a Nornir configuration file",
+        "the devices of this site, with the agent's own secrets",
         is_required=True,
-        values="a folder, or a Nornir configuration file",
-        says="the devices of this site, with the agent's own secrets",
     ),
+    Key("options", words, "a list of words", "words behind each verb", default=(), shown_default="none"),
     Key(
-        name="options",
-        read=words,
-        default=(),
-        values="a list of words",
-        says="words behind each verb",
-        shown_default="none",
-    ),
-    Key(
-        name="recover_options",
-        read=words,
-        values="a list of words",
-        says="words behind 'recover' alone, in place of options",
+        "recover_options",
+        words,
+        "a list of words",
+        "words behind 'recover' alone, in place of options",
         shown_default="as options",
     ),
+    Key("resumes", whole(0, 20), "0 to 20", "how often a run that died is gone on with", default=3),
     Key(
-        name="resumes", read=whole(0, 20), default=3, values="0 to 20", says="how often a run that died is gone on with"
-    ),
-    Key(
-        name="clock_seconds",
-        read=number(1, 3600, "seconds"),
+        "clock_seconds",
+        number(1, 3600, "seconds"),
+        "1 to 3600",
+        "how far the centre's clock may be ahead of ours",
         default=60.0,
-        values="1 to 3600",
-        says="how far the centre's clock may be ahead of ours",
     ),
 )
-DEPOT = (Key(name="catalogue", read=file_path, is_required=True, values="a folder", says="the depot's proven images"),)
+DEPOT = (Key("catalogue", file_path, "a folder", "the depot's proven images", is_required=True),)
 SOURCE = (
-    Key(name="url", read=text, is_required=True, values="https://HOST[:PORT]", says="the centre's file server"),
-    Key(name="user", read=text, default="", values="text", says="the site's login there"),
-    Key(name="password_file", read=secret_file, values="a file, 0600", says="that one's password"),
-    Key(name="ca", read=present_file, values="a file, PEM", says="who must have issued its certificate"),
-    Key(name="plain", read=flag, default=False, values="true or false", says="whether it may be spoken to without TLS"),
+    Key("url", text, "https://HOST[:PORT]", "the centre's file server", is_required=True),
+    Key("user", text, "text", "the site's login there", default=""),
+    Key("password_file", secret_file, "a file, 0600", "that one's password"),
+    Key("ca", present_file, "a file, PEM", "who must have issued its certificate"),
+    Key("plain", flag, "true or false", "whether it may be spoken to without TLS", default=False),
 )
 WORDS = (
     Key(
-        name="beat_seconds",
-        read=number(1, 600, "seconds"),
-        default=15.0,
-        values="1 to 600",
-        says="how often the agent sends a sign of life",
+        "beat_seconds", number(1, 600, "seconds"), "1 to 600", "how often the agent sends a sign of life", default=15.0
     ),
     Key(
-        name="progress_seconds",
-        read=number(0, 600, "seconds"),
+        "progress_seconds",
+        number(0, 600, "seconds"),
+        "0 to 600",
+        "how often a device's mere progress is reported at most",
         default=10.0,
-        values="0 to 600",
-        says="how often a device's mere progress is reported at most",
     ),
 )
 
 
-def _defaults(keys: tuple[Key, ...]) -> dict[str, Any]:
-    return {key.name: key.default for key in keys}
-
-
 TOP = (
-    Key(name="site", read=word, is_required=True, values="one word", says="the site, as the inventory has it"),
-    Key(name="state", read=file_path, is_required=True, values="a folder", says="journal, ledger and spool"),
-    Key(name="key", read=file_path, is_required=True, values="a file, 0600", says="the agent's private key"),
-    Key(name="centre", read=_centre, is_required=True, values="a table", says="whose orders are taken"),
-    Key(name="broker", read=broker, is_required=True, values="a table", says="where the broker is"),
-    Key(name="runs", read=_runs, is_required=True, values="a table", says="how orders are carried out"),
-    Key(name="depot", read=_depot, is_required=True, values="a table", says="where images are kept"),
-    Key(name="source", read=_source, values="a table", says="from where plans and images come"),
-    Key(name="words", read=_words, default=_defaults(WORDS), values="a table", says="what is sent how often"),
+    Key("site", word, "one word", "the site, as the inventory has it", is_required=True),
+    Key("state", file_path, "a folder", "journal, ledger and spool", is_required=True),
+    Key("key", file_path, "a file, 0600", "the agent's private key", is_required=True),
+    Key("centre", section(CENTRE), "a table", "whose orders are taken", is_required=True),
+    Key("broker", broker, "a table", "where the broker is", is_required=True),
+    Key("runs", _runs, "a table", "how orders are carried out", is_required=True),
+    Key("depot", section(DEPOT), "a table", "where images are kept", is_required=True),
+    Key("source", _source, "a table", "from where plans and images come"),
+    Key("words", section(WORDS), "a table", "what is sent how often", default=defaults(WORDS)),
 )

@@ -324,7 +324,7 @@ def _decoded(kind: type[T], content: Mapping[str, Any]) -> T:
     missing = [
         name
         for name in ("agent_key", "devices", "wave", "offset", "plan", "data")
-        if name in _names(kind) - set(content)
+        if name in set(field_names(kind)) - set(content)
     ]
     if missing:
         raise WireError(f"body: {missing[0]}: expected this key, found none")
@@ -332,10 +332,6 @@ def _decoded(kind: type[T], content: Mapping[str, Any]) -> T:
         return decode_exactly(kind, content)
     except CodecError as error:
         raise WireError(f"body: {error.message}") from None
-
-
-def _names(kind: Any) -> set[str]:
-    return set(field_names(kind))
 
 
 def _check_word(key: str, value: str) -> None:

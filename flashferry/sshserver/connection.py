@@ -220,7 +220,7 @@ class Connection(asyncssh.SSHServerConnection):
         return str(self.get_extra_info("client_version", "")).removeprefix("SSH-2.0-")
 
     def piece_bytes(self, channel: "Channel") -> int:
-        """Return the size of the next piece: whole packets within the client's window, or one that waits for it."""
+        """Return how many bytes to send next: whole packets that fit the client's window, or one if none fits."""
         packet, window = channel._send_pktsize, channel._send_window  # noqa: SLF001 - see the facts
         packets = min(_MOST_AT_ONCE // packet, _MOST_PACKETS_AT_ONCE)
         return min(window // packet, packets) * packet or min(packet, _MOST_AT_ONCE)

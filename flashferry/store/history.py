@@ -12,8 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flashferry.core.units import rate
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rate
 from flashferry.store.measurements import DELIVERED, Measurement, ProbeWord, age, read_rows
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flashferry.core.units import rate
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, rate
 from flashferry.store.reader import reading
 from flashferry.store.tables import TransferRow, all_transfers, damaged_records, probe_rows
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE

@@ -28,32 +28,26 @@ from flashferry.core.files import write_whole
 Kept = TypeVar("Kept")
 
 
-class KeptForm(Struct, frozen=True, kw_only=True):
-    """Format of such a file.
+class KeptFile(Generic[Kept]):
+    """The values of such a file, one of a name; a subclass describes its format.
 
     Attributes:
         file: Its name in the state folder.
         schema: Value of its key `schema`.
         entries: Key of the list of values.
-        kind: Their dataclass.
+        kind: Their class.
         name: The field that identifies a value; a new value replaces the old one.
         called: Description for error messages.
         hint: Hint of the error for an invalid file.
     """
 
-    file: str
-    schema: str
-    entries: str
-    kind: type[Any]
-    name: str
-    called: str
-    hint: str
-
-
-class KeptFile(Generic[Kept]):
-    """The values of such a file; a subclass sets `form`."""
-
-    form: ClassVar[KeptForm]
+    file: ClassVar[str]
+    schema: ClassVar[str]
+    entries: ClassVar[str]
+    kind: ClassVar[type[Any]]
+    name: ClassVar[str]
+    called: ClassVar[str]
+    hint: ClassVar[str]
 
     def __init__(self, path: Path, values: Iterable[Kept]) -> None:
         self._path = path
@@ -66,24 +60,22 @@ class KeptFile(Generic[Kept]):
         Raises:
             ConfigInvalid: It cannot be read, or has another format.
         """
-        path = folder / cls.form.file
+        path = folder / cls.file
         try:
             return cls(path, cls._values(json.loads(path.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             return cls(path, ())
         except (OSError, ValueError, KeyError, TypeError, CodecError) as error:
-            raise ConfigInvalid(
-                f"{path}: expected {cls.form.called} ({reason_of(error)})", hint=cls.form.hint
-            ) from None
+            raise ConfigInvalid(f"{path}: expected {cls.called} ({reason_of(error)})", hint=cls.hint) from None
 
     @classmethod
     def _values(cls, data: Any) -> tuple[Kept, ...]:
-        if data["schema"] != cls.form.schema:
-            raise ValueError(f"expected {cls.form.schema!r}, found {data['schema']!r}")
-        return tuple(decode(cls.form.kind, one) for one in data[cls.form.entries])
+        if data["schema"] != cls.schema:
+            raise ValueError(f"expected {cls.schema!r}, found {data['schema']!r}")
+        return tuple(decode(cls.kind, one) for one in data[cls.entries])
 
     def _name(self, value: Kept) -> str:
-        return str(getattr(value, self.form.name))
+        return str(getattr(value, self.name))
 
     @property
     def by_name(self) -> Mapping[str, Kept]:
@@ -98,7 +90,7 @@ class KeptFile(Generic[Kept]):
         """
         self._known[self._name(value)] = value
         values = to_json(tuple(self.by_name.values()))
-        text = json.dumps({"schema": self.form.schema, self.form.entries: values}, indent=1)
+        text = json.dumps({"schema": self.schema, self.entries: values}, indent=1)
         write_whole(self._path, text + "\n", is_private=True)
 
 
@@ -135,15 +127,13 @@ class BulkPath(Struct, frozen=True, kw_only=True):
 class BulkPaths(KeptFile[BulkPath]):
     """The stored paths by source."""
 
-    form = KeptForm(
-        file="bulk_paths.json",
-        schema="flashferry.bulk-paths/1",
-        entries="paths",
-        kind=BulkPath,
-        name="source",
-        called="paths as a depot's probe keeps them",
-        hint="Delete the file, and probe the paths anew",
-    )
+    file = "bulk_paths.json"
+    schema = "flashferry.bulk-paths/1"
+    entries = "paths"
+    kind = BulkPath
+    name = "source"
+    called = "paths as a depot's probe keeps them"
+    hint = "Delete the file, and probe the paths anew"
 
 
 class SshPreference(Struct, frozen=True, kw_only=True):
@@ -169,12 +159,10 @@ class SshPreference(Struct, frozen=True, kw_only=True):
 class SshPreferences(KeptFile[SshPreference]):
     """The stored preferences by model."""
 
-    form = KeptForm(
-        file="ssh_preferences.json",
-        schema="flashferry.ssh-preferences/1",
-        entries="preferences",
-        kind=SshPreference,
-        name="model",
-        called="SSH preferences as a sweep keeps them",
-        hint="Delete the file: devices are offered all ciphers again, and a sweep can be made anew",
-    )
+    file = "ssh_preferences.json"
+    schema = "flashferry.ssh-preferences/1"
+    entries = "preferences"
+    kind = SshPreference
+    name = "model"
+    called = "SSH preferences as a sweep keeps them"
+    hint = "Delete the file: devices are offered all ciphers again, and a sweep can be made anew"

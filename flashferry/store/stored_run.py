@@ -29,6 +29,7 @@ from flashferry.store.tables import (
     transfers_of,
 )
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, unpacked, utc
+from inventory.transport_policy import USUAL
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 
@@ -178,6 +179,11 @@ class StoredDevice(Struct, frozen=True, kw_only=True):
     updated_at: str = ""
     activation: str | None = None
     applet: str | None = None
+
+    @property
+    def transport(self) -> str:
+        """Name of the transport of its record; the usual one if the record names none."""
+        return str(self.record.get("transport") or USUAL)
 
     def status(self) -> dict[str, Any]:
         """Return site, wave, image and state as JSON types, as the service and site agents report them."""

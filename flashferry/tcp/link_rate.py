@@ -101,16 +101,15 @@ def sustained_bytes_per_s(samples: "Sequence[Sample]", least_s: float = _SUSTAIN
     return best
 
 
-def learned_rate(deliveries: "Iterable[Delivery]", now_s: float, *, max_age_s: float = MAX_AGE_S) -> LearnedRate | None:
+def learned_rate(deliveries: "Iterable[Delivery]", now_s: float) -> LearnedRate | None:
     """Return the rate of a link as recent transfers showed it; None if the link limited none of them.
 
     Args:
         deliveries: Transfers over that link, in any order, also those limited by something else: they used a part of
             the link meanwhile.
         now_s: Wall-clock time, seconds since 1970.
-        max_age_s: Older transfers are ignored.
     """
-    fresh = [delivery for delivery in deliveries if 0 <= now_s - delivery.ended_at <= max_age_s]
+    fresh = [delivery for delivery in deliveries if 0 <= now_s - delivery.ended_at <= MAX_AGE_S]
     shown = [delivery for delivery in fresh if _shows(delivery, _SHOWS_THE_LINK)]
     if not shown:
         return None

@@ -330,11 +330,10 @@ class LinkPacer:
         return QUICK_STEP if quick else STEP
 
     def _probe(self, reading: PathReading, delivered: float) -> None:
-        found = self.found_bytes_per_s or 0.0
-        if delivered > GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
-            self._is_probe = False
-        elif reading.at_s - self._since_s > PROBE_ROUND_TRIPS * reading.base_rtt_s:
-            # No queue appeared: either the probe's rate was not sent, or the link carries it.
+        passed_s, found = reading.at_s - self._since_s, self.found_bytes_per_s or 0.0
+        gains = delivered > GAIN_SEEN * found and passed_s > 2 * reading.base_rtt_s
+        # Without a queue until its end either the probe's rate was not sent, or the link carries it.
+        if gains or passed_s > PROBE_ROUND_TRIPS * reading.base_rtt_s:
             self._is_probe = False
 
     def _begin_drain(self, reading: PathReading, delivered: float, *, by_loss: bool = False) -> None:

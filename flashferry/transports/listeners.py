@@ -26,45 +26,6 @@ _OPTIONS = {"http": "--http-port", "https": "--https-port", "ssh": "--ssh-port"}
 """Option that sets the port, by listener; FTP's is `--port`."""
 
 
-def listener_at(
-    address: str,
-    port: int | None = None,
-    *,
-    transport: Transport = USUAL,
-    passive_ports: tuple[int, int] | None = None,
-    masquerade_address: str | None = None,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    host_keys: Path | None = None,
-) -> ListenerSettings:
-    """Return the settings of a listener for a transport.
-
-    Args:
-        address: Address to listen on.
-        port: Port to listen on, 0 for any; None takes the well-known one if it is permitted and free, else the first
-            free one of the others, else any. Two servers that start at the same time get different ports.
-        transport: The transport to serve.
-        passive_ports: As in `ListenOptions`, like the following.
-        masquerade_address: See there.
-        certificate: See there.
-        key: See there.
-        host_keys: See there.
-
-    Raises:
-        ConfigInvalid: An argument that the protocol needs is missing.
-        SettingsInvalid: An argument is out of its range.
-    """
-    options = ListenOptions(
-        address=address,
-        passive_ports=passive_ports,
-        masquerade_address=masquerade_address,
-        certificate=certificate,
-        key=key,
-        host_keys=host_keys,
-    )
-    return _listener(transport, options, port)
-
-
 def listeners_at(
     transports: Iterable[Transport], options: ListenOptions, *, ports: Mapping[str, int | None] | None = None
 ) -> tuple[ListenerSettings, ...]:
@@ -73,7 +34,9 @@ def listeners_at(
     Args:
         transports: Transports to serve, in the order of their listeners.
         options: Settings of all listeners; the port is ignored.
-        ports: Port by `Transport.listener_name`, 0 for any; a missing one is chosen as in `listener_at`.
+        ports: Port by `Transport.listener_name`, 0 for any; with None, or missing, the well-known one is taken
+            if it is permitted and free, else the first free one of the others, else any. Two servers that start at the
+            same time get different ports.
 
     Raises:
         ConfigInvalid: An option that a protocol needs is missing.

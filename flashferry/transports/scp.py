@@ -45,6 +45,7 @@ from flashferry.transports.transport import (
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
+    from flashferry.sshserver.host_keys import HostKey
 
 NO_COMMON = (
     "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
@@ -80,11 +81,14 @@ def describe_host_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...
     Raises:
         SettingsInvalid: A key cannot be read, made or used, or others may read it.
     """
+    return tuple(key.described for key in _host_keys(host_keys, makes=makes))
+
+
+def _host_keys(folder: Path, *, makes: bool) -> tuple[HostKey, ...]:
     # Start time: it loads cryptography.
     from flashferry.sshserver import found_host_keys, load_host_keys
 
-    keys = load_host_keys(host_keys) if makes else found_host_keys(host_keys)
-    return tuple(key.described for key in keys)
+    return load_host_keys(folder) if makes else found_host_keys(folder)
 
 
 def ssh_messages(title: str) -> Messages:
@@ -164,10 +168,7 @@ class Ssh(Transport):
         Raises:
             SettingsInvalid: A key cannot be read, made or used, or others may read it.
         """
-        # Start time: it loads cryptography.
-        from flashferry.sshserver import load_host_keys
-
-        return tuple(shown for key in load_host_keys(host_keys) for shown in key.fingerprints)
+        return tuple(shown for key in _host_keys(host_keys, makes=True) for shown in key.fingerprints)
 
 
 SCP = Ssh(

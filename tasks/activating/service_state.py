@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 from nornir.core.task import Result, Task
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.session import DeviceSession
 from tasks.file_system import HOT, READY_STATE

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.images.file_name import FileKind, ImageRelease, read_file_name, release_in
 from tasks.file_system import file_named, free_bytes, needed_bytes
 from tasks.readiness.boot import boot_variable, manual_boot, register, sizes_on

@@ -32,7 +32,7 @@ class Judgement(IntEnum):
 
 MEANINGS = {
     Judgement.CALM: "a case without behaviours comes out well",
-    Judgement.RESTORED: "equal to the start, or held in the journal and told",
+    Judgement.RESTORED: "equal to the start, or held in the journal and reported",
     Judgement.TRUE: "nothing false called done",
     Judgement.SECRET: "no secret out",
     Judgement.INTACT: "nothing destroyed",

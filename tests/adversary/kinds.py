@@ -32,7 +32,7 @@ def _one_of(knob: str, *values: object) -> Draw:
 
 
 def _surprise(where: str, place: str, weight: int = 2) -> Kind:
-    says = f"a question nobody knows, {place}"
+    says = f"an unknown question, {place}"
     return _kind("A1", f"question at {where}", says, draws.surprise(where), weight=weight)
 
 
@@ -200,8 +200,8 @@ _FILES = (
         weight=4,
     ),
     _kind("+", "flash runs full", "`No space left` in mid-copy", draws.full),
-    _kind("+", "wrong byte on flash", "the copy tells no error", _turned(flips=True)),
-    _kind("+", "tail lost on flash", "the copy tells all bytes", _one_of("loses_tail", 1, 4096)),
+    _kind("+", "wrong byte on flash", "the copy shows no error", _turned(flips=True)),
+    _kind("+", "tail lost on flash", "the copy reports all bytes", _one_of("loses_tail", 1, 4096)),
     _kind(
         "+",
         "a colleague's file appears",

@@ -20,7 +20,7 @@ LIST = Path(__file__).with_name("ratchet.json")
 COMMAND = "python -m tests.house --update-ratchet"
 MOST_IMPORTS = 9
 """Modules of ours that a module may import; what imports more is listed."""
-MOST_IMPORTS_P90 = 14
+MOST_IMPORTS_P90 = 13
 """Modules of ours that nine of ten modules may import at most; to be lowered to `MOST_IMPORTS`."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -10,7 +10,7 @@ import typer
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import echo, finish, print_error
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.artefacts.report import condition_words
 from flashferry.nightly.description.check import asked, missing_logins, tried, write_template

@@ -16,10 +16,10 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
 from flashferry.core.files import write_output
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.nightly.artefacts import history_html, report
-from flashferry.nightly.artefacts.page import night_line
+from flashferry.nightly.artefacts import report
+from flashferry.nightly.artefacts.page import history_html, night_line
 from flashferry.nightly.artefacts.report import series_report
 from flashferry.nightly.history import by_series, stored_nights
 from flashferry.nightly.night import Rating
@@ -55,7 +55,10 @@ def history(
     series = by_series(series_nights(folder, last=last))
     if html is not None:
         _write_page(html, nights, series)
-    result: dict[str, object] = {"nights": [_night_json(night) for night in nights], "series": _series_json(series)}
+    result: dict[str, object] = {
+        "nights": [_night_json(night) for night in nights],
+        "series": [series_report(one) for one in series],
+    }
     finish("nightly-history", ExitCode.OK, result, as_json=json, human=lambda: _print(nights, series))
 
 
@@ -81,10 +84,6 @@ def _night_json(night: Night) -> dict[str, object]:
         "tool_version": night.tool_version,
         "judgements": night.judgements,
     }
-
-
-def _series_json(series: Sequence[Series]) -> list[object]:
-    return [series_report(one) for one in series]
 
 
 def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:

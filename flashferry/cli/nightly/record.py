@@ -11,7 +11,7 @@ from flashferry.cli.nightly.begin import DEFAULT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.cml.record import record as record_answers
 from flashferry.nightly.cml.record import write_record

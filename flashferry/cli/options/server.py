@@ -139,7 +139,7 @@ SERVER_PARAMETERS = {
 
 
 def server_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a verb, passed together as its argument `server`, a ServerPlace."""
+    """Add the options about our server to a verb, passed together as its argument `server`, a ServerPlace."""
     shared = inspect.signature(_options, eval_str=True).parameters
     return carried(verb, "server", shared, lambda given, _own: _place(given))
 

@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
+DEPOT_PASSWORD_VARIABLE = "FLASHFERRY_DEPOT_PASSWORD"  # noqa: S105 -- the name of a variable
+"""Variable for the password at another depot; not an option, since any user can read command lines."""
 
-def options_of(kind: type[Any], *, come_first: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+
+def options_of(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the fields of a dataclass as options to a verb, passed together as its argument `asked`.
 
     Args:
         kind: The dataclass; its fields are annotated as Typer parameters.
-        come_first: See `carried`.
     """
 
     def with_options(verb: Callable[..., None]) -> Callable[..., None]:
         fields = inspect.signature(kind, eval_str=True).parameters
-        return carried(verb, "asked", fields, lambda given, _own: kind(**given), come_first=come_first)
+        return carried(verb, "asked", fields, lambda given, _own: kind(**given))
 
     return with_options
 
@@ -183,12 +185,6 @@ MetricsOption = Annotated[
     ),
     HERE,
 ]
-
-
-def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Return whether a parameter was given on the command line, rather than by the environment."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 ReasonOption = Annotated[

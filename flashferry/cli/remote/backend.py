@@ -40,7 +40,7 @@ from flashferry.cli.terminal.output import command, here, say
 from flashferry.cli.view.live import watching
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.limits import parse_until

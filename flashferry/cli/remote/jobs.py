@@ -132,8 +132,8 @@ def continues(what: str) -> Callable[[], str]:
     return lambda: f"{what} continues at the service"
 
 
-def job_ended(client: ServiceClient, job: RemoteJob, say: Callable[[str], None] = say) -> RemoteJob:
-    """Wait for a job that changes no device, and return its final state. say: prints what the job waits for."""
+def job_ended(client: ServiceClient, job: RemoteJob) -> RemoteJob:
+    """Wait for a job that changes no device, and return its final state."""
     return next(seen for seen in _states(client, job, say) if not seen.is_open)
 
 

@@ -15,7 +15,7 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOpti
 from flashferry.cli.service.serve import ConfigOption, opened
 from flashferry.cli.terminal.output import echo, finish, printed
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.service.audit import ExportForm, audit_filter, exported, parsed_head
 from flashferry.service.audit import verify as verify_audit

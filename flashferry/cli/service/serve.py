@@ -16,8 +16,8 @@ import typer
 from msgspec.structs import replace
 
 from flashferry import api
-from flashferry.cli.command_line import SERVER
-from flashferry.cli.options.shared import StateOption, is_typed
+from flashferry.cli.command_line import SERVER, is_typed
+from flashferry.cli.options.shared import StateOption
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.extras import extra_hint

@@ -13,6 +13,16 @@ from flashferry.cli.service.serve import ConfigOption, given_password, opened
 from flashferry.cli.terminal.output import echo, finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
+from flashferry.service.people.accounts import (
+    NewPerson,
+    add_person,
+    give_grants,
+    made_password,
+    passwords_of,
+    set_active,
+    set_password,
+    take_grants,
+)
 from flashferry.service.people.provisioning import grant_of
 from flashferry.store.service.people import grants_of, people, person
 
@@ -44,16 +54,12 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Add a person with a local account; the password is asked for, or made up and shown once."""
-    from flashferry.service.bootstrap import made_password  # needs the extra `service`
-    from flashferry.service.people.accounts import NewPerson, add_person  # needs the extra `service`
-    from flashferry.service.people.sign_in import Passwords  # needs the extra `service`
-
     grants = tuple(grant_of(word) for word in roles or ())
     with opened(config, state_dir) as (service, actor):
         given = given_password(name)
         password = given if given is not None else made_password()
         new = NewPerson(name=name, display=display, email=email, password=password, grants=grants)
-        add_person(service, actor, new, Passwords(service.settings.people))
+        add_person(service, actor, new, passwords_of(service))
     _print_person(service, name, json, "is entered", password=password if given is None else None)
 
 
@@ -68,8 +74,6 @@ def grant(
     json: JsonOption = False,
 ) -> None:
     """Give a person more roles, or take some away."""
-    from flashferry.service.people.accounts import give_grants, take_grants  # needs the extra `service`
-
     grants = [grant_of(word) for word in (*(roles or ()), *(named or ()))]
     if not grants:
         raise ConfigInvalid("expected a role, found none", hint=f"Name one after {name}, as operator@SITE or viewer")
@@ -107,14 +111,10 @@ def password(
     name: NameArgument, config: ConfigOption = None, state_dir: StateOption = None, json: JsonOption = False
 ) -> None:
     """Set a person's password and end their sessions; it is asked for, or made up and shown once."""
-    from flashferry.service.bootstrap import made_password  # needs the extra `service`
-    from flashferry.service.people.accounts import set_password  # needs the extra `service`
-    from flashferry.service.people.sign_in import Passwords  # needs the extra `service`
-
     with opened(config, state_dir) as (service, actor):
         given = given_password(name)
         new = given if given is not None else made_password()
-        set_password(service, actor, name, new, Passwords(service.settings.people))
+        set_password(service, actor, name, new, passwords_of(service))
     _print_person(service, name, json, "has another password", password=new if given is None else None)
 
 
@@ -135,9 +135,6 @@ def list_people(config: ConfigOption = None, state_dir: StateOption = None, json
 
 
 def _set_active(name: str, is_active: bool, reason: str, config: object, state_dir: object, json: bool) -> None:
-
-    from flashferry.service.people.accounts import set_active  # needs the extra `service`
-
     assert config is None or isinstance(config, Path)
     assert state_dir is None or isinstance(state_dir, Path)
     with opened(config, state_dir) as (service, actor):

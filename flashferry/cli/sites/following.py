@@ -6,6 +6,7 @@ import time
 
 import typer
 
+from flashferry.cli.command_line import is_typed
 from flashferry.cli.invocation import asker
 from flashferry.cli.options.shared import (
     EventsOption,
@@ -14,14 +15,13 @@ from flashferry.cli.options.shared import (
     MetricsOption,
     ReportFileOption,
     StateOption,
-    is_typed,
 )
 from flashferry.cli.report import leave_with_report, report_asked
 from flashferry.cli.sites.centre import RunArgument, SettingsOption, centre_of, ledger_of
 from flashferry.cli.sites.staging import follow
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import say
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.sites.centre.following import ALL_POLL_S, FleetFollower
 from flashferry.sites.centre.merging import merged, report_of_sites
 from flashferry.sites.centre.plans import run_in

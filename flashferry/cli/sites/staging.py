@@ -15,7 +15,7 @@ from flashferry.cli.terminal.output import command, finish, say
 from flashferry.cli.view.device_tables import print_run
 from flashferry.cli.view.layout import console, names
 from flashferry.cli.view.live import watching
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode, run_exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.centre import Centre

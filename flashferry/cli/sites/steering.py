@@ -16,7 +16,7 @@ from flashferry.cli.options.shared import JsonOption, ReasonOption, StateOption,
 from flashferry.cli.sites.centre import RunArgument, SettingsOption, SiteOption, centre_of
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import console
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.sites.centre.plans import wave_to_approve
 from flashferry.store.control_requests import SteerKind

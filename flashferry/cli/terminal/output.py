@@ -258,8 +258,7 @@ def printed(write: Callable[[], object]) -> bool:
     """Write to standard output; return whether the output arrived or its reader closed the pipe.
 
     A closed reader, as with `head`, is not an error. Output lost to a full disk is: an empty file with exit code 0
-    would
-    pass for a report.
+    would pass for a report.
     """
     try:
         write()
@@ -273,10 +272,9 @@ def printed(write: Callable[[], object]) -> bool:
     return True
 
 
-def print_for_programs(text: str) -> None:
-    """Print a text that programs take as it is, such as a script. It must contain nothing from outside."""
-    if not printed(lambda: sys.stdout.write(text)):
-        raise typer.Exit(int(ExitCode.INTERNAL))
+def print_json_line(document: Mapping[str, object]) -> None:
+    """Print a JSON document on a line of its own, with known secrets masked."""
+    echo(json.dumps(redact_json(dict(document))))
 
 
 def result_document(verb: str, code: ExitCode, result: dict[str, object], meaning: str | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flashferry.cli.terminal.output import say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import sanitize
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.devices.credentials import Credentials
 
 if TYPE_CHECKING:

@@ -62,12 +62,12 @@ def ascii_for(character: str) -> str:
     return plain or "?"
 
 
-def fit_streams(environment: Mapping[str, str] = os.environ) -> None:
+def fit_streams() -> None:
     """Make standard output and error replace characters that they cannot encode by ASCII substitutes."""
     codecs.register_error(HANDLER, _replaced)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="ascii" if is_ascii_asked_for(environment) else None, errors=HANDLER)
+            stream.reconfigure(encoding="ascii" if is_ascii_asked_for(os.environ) else None, errors=HANDLER)
 
 
 def is_ascii_asked_for(environment: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.api.activating import LEAST_DIGEST
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, console, line, print_error, show
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import Restored
 from flashferry.reports.facts import fact_of
 

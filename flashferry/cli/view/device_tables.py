@@ -24,8 +24,7 @@ from flashferry.cli.view.layout import (
     restored,
     show,
 )
-from flashferry.core.units import duration, link_rate, megabytes, milliseconds
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, duration, link_rate, megabytes, milliseconds
 from flashferry.model.link_rates import payload_cap_bytes_per_s
 from flashferry.model.states import ACCEPTED_LABEL, GOOD_OUTCOMES, Outcome, Restored
 from flashferry.reports.facts import record_facts

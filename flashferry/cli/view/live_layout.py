@@ -26,7 +26,7 @@ from flashferry.cli.view.live_devices import (
     rate,
 )
 from flashferry.core.redaction import sanitize
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import NOT_DONE, Phase
 from flashferry.monitor.progress import Device, Fleet, Tally
 

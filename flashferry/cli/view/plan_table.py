@@ -15,8 +15,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
-from flashferry.core.units import link_rate, rough_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, link_rate, rough_duration
 from flashferry.model.fleet_plan import Action, DepotAdvice, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.link_rates import STATED
 from flashferry.model.policy import carried

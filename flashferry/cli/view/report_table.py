@@ -12,7 +12,7 @@ from rich.text import Text
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, GOOD, STYLES, WIDE_COLUMNS, ShownConsole, ShownTable, console, names
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.reports import words
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
 from flashferry.reports.marks import proof_tone, proof_word, tone

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, STYLES, console, line, show
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import Outcome, Phase, Restored, RunState, Tone, label_of, phase_of
 from flashferry.model.waves import wave_label, wave_names
 from flashferry.store.summaries import restore_source

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, GOOD, console, line, names, show
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.states import label_of
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def disk_full(folder: Path, name: str, needed_bytes: int, free_bytes: int | None
 
 @contextmanager
 def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None]:
-    """Convert disk errors of a block.
+    """Turn an `OSError` of the block into an error with the catalogue, the image and what to do.
 
     Raises:
         CatalogueFull: There is no space.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.codec import CodecError, decode_exactly
 from flashferry.core.errors import ConfigInvalid, FlashferryError, reason_of
 from flashferry.core.files import NotRegular, reading
-from flashferry.core.units import link_rate
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, link_rate
 from flashferry.depot.shared_state import OPERATOR
 from flashferry.depot.sync.filling import SyncStopped
 from flashferry.fileserver import EventKind, FixedLogin, ServerGone, SettingsInvalid

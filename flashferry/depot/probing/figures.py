@@ -157,7 +157,7 @@ def row_of(key: str, trials: Sequence[Trial], login: Login, ceilings: Ceilings) 
     error = next((one.error for one in trials if one.error), "")
     if not good:
         return Row(key=key, trials=0, error=error)
-    rate = spread_of([_rate(one, login) for one in good])
+    rate = spread_of([one.size_bytes / _length_s(one, login) for one in good])
     link = ceilings.link_bytes_per_s
     busy = (
         _share(good, lambda one: one.here_busy_s, login.here_busy_s, login),
@@ -180,10 +180,6 @@ def row_of(key: str, trials: Sequence[Trial], login: Login, ceilings: Ceilings) 
 def _length_s(trial: Trial, login: Login) -> float:
     """Return a copy's duration without its login, at least a tenth of the whole."""
     return max(trial.wall_s - login.wall_s, trial.wall_s / 10, _LEAST_S)
-
-
-def _rate(trial: Trial, login: Login) -> float:
-    return trial.size_bytes / _length_s(trial, login)
 
 
 def _share(good: Sequence[Trial], of: Callable[[Trial], float | None], login_s: float, login: Login) -> float | None:

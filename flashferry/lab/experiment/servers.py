@@ -33,7 +33,8 @@ from flashferry.lab.errors import LabError
 from flashferry.lab.helper import end_with_owner
 from flashferry.lab.namespaces import set_sysctl
 from flashferry.lab.world import DeviceAccess
-from flashferry.transports.listeners import listener_at
+from flashferry.transports import USUAL
+from flashferry.transports.transport import ListenOptions
 
 _START_S = 10.0
 _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
@@ -193,7 +194,7 @@ def running_ours(folder: Path, address: str, control: str, digests: Path) -> Ite
     """Run our server in the caller's namespace."""
     settings = ServerSettings(
         image_paths=(folder,),
-        listeners=(listener_at(address, 0),),
+        listeners=(USUAL.listener(ListenOptions(address=address, port=0)),),
         profile=SenderProfile(congestion_control=control),
         limits=Limits(login_deadline_s=120.0),
         hash_cache_path=digests,

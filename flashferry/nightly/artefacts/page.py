@@ -11,7 +11,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from flashferry.core.redaction import sanitize_record
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.nightly.artefacts.report import (
     NightReport,
     SeriesPoint,
@@ -243,16 +243,13 @@ def night_line(night: Night) -> NightLine:
     )
 
 
-def history_html(
-    nights: Sequence[Night], series: Sequence[Series], *, written_by: str, now: datetime | None = None
-) -> str:
+def history_html(nights: Sequence[Night], series: Sequence[Series], *, written_by: str) -> str:
     """Return all nights as one HTML page, the last night first.
 
     Args:
         nights: The nights, the oldest first.
         series: Their series.
         written_by: Name and version of the program.
-        now: Time of writing; None: now.
     """
     rows = [night_line(sanitize_record(night)) for night in reversed(nights)]
     found = [sanitize_record(series_report(one)) for one in series]
@@ -264,7 +261,7 @@ def history_html(
             drawn=[(one, drawn_series(one)) for one in found if one.unit in DRAWN],
             summary=_summary,
             written_by=written_by,
-            written_at=(now or datetime.now(UTC)).isoformat(timespec="seconds"),
+            written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
     )
 

@@ -211,20 +211,17 @@ class NightReport(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
 
 
-def night_report(
-    night: Night, history: Sequence[PastSeriesNight], files: Iterable[str] = (), *, now: datetime | None = None
-) -> NightReport:
+def night_report(night: Night, history: Sequence[PastSeriesNight], files: Iterable[str] = ()) -> NightReport:
     """Return the report of a night.
 
     Args:
         night: The night, with judgements.
         history: Results of earlier nights.
         files: Names of the other files in its folder.
-        now: Time of writing; None: now.
     """
     return NightReport(
         schema=SCHEMA,
-        written_at=(now or datetime.now(UTC)).isoformat(timespec="seconds"),
+        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         written_by=f"flashferry {night.tool_version}",
         exit_code=int(night.exit_code),
         meaning=night.exit_code.meaning_for("nightly"),

@@ -58,49 +58,35 @@ from inventory.keys import READERS
 from inventory.transport_policy import AUTO, NAMES
 from inventory.yaml_file import read_mapping
 
-__all__ = [
-    "SECTIONS",
-    "TOPOLOGY_SECTIONS",
-    "WORK_SECTIONS",
-    "artefacts",
-    "inventory_data",
-    "limits",
-    "load_description",
-    "night",
-    "reach",
-    "thresholds",
-    "topology",
-]
-
 _CONDITION: tuple[Key, ...] = (
     Key(
-        name="bandwidth_kbps",
-        read=whole(0, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        "bandwidth_kbps",
+        whole(0, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        f"0 to {MOST_BANDWIDTH_KBPS:,}",
+        "its rate in kbit/s; 0 is without limit",
         default=0,
-        values=f"0 to {MOST_BANDWIDTH_KBPS:,}",
-        says="its rate in kbit/s; 0 is without limit",
     ),
     Key(
-        name="latency_ms",
-        read=whole(0, MOST_LATENCY_MS, "ms"),
+        "latency_ms",
+        whole(0, MOST_LATENCY_MS, "ms"),
+        f"0 to {MOST_LATENCY_MS:,}",
+        "its delay in whole milliseconds",
         default=0,
-        values=f"0 to {MOST_LATENCY_MS:,}",
-        says="its delay in whole milliseconds",
     ),
     Key(
-        name="jitter_ms",
-        read=whole(0, MOST_LATENCY_MS, "ms"),
+        "jitter_ms",
+        whole(0, MOST_LATENCY_MS, "ms"),
+        f"0 to {MOST_LATENCY_MS:,}",
+        "how much the delay varies, in whole milliseconds",
         default=0,
-        values=f"0 to {MOST_LATENCY_MS:,}",
-        says="how much the delay varies, in whole milliseconds",
     ),
     Key(
-        name="loss_percent",
-        read=number(0, 100, "percent"),
+        "loss_percent",
+        number(0, 100, "percent"),
+        "0 to 100",
+        "packets lost, in percent; 0.01 is one of 10,000",
         default=0.0,
         shown_default="0",
-        values="0 to 100",
-        says="packets lost, in percent; 0.01 is one of 10,000",
     ),
 )
 
@@ -131,74 +117,68 @@ def _schema(place: Place) -> str:
 
 _NODES: tuple[Key, ...] = (
     Key(
-        name="node_definition",
-        read=_node_definition,
-        is_required=True,
-        values=", ".join(f"`{one}`" for one in ROUTERS),
-        says="what they are",
+        "node_definition", _node_definition, ", ".join(f"`{one}`" for one in ROUTERS), "what they are", is_required=True
     ),
     Key(
-        name="image_definition",
-        read=text,
+        "image_definition",
+        text,
+        "a word",
+        "what they boot; the controller must have it",
         shown_default="the node definition's own",
-        values="a word",
-        says="what they boot; the controller must have it",
     ),
-    Key(name="count", read=whole(1, 64), default=1, values="1 to 64", says="how many"),
+    Key("count", whole(1, 64), "1 to 64", "how many", default=1),
 )
-
-
-def _group(place: Place) -> NodeGroup:
-    return NodeGroup(**read_section(place, _NODES))
 
 
 _SITE: tuple[Key, ...] = (
-    Key(name="name", read=word, is_required=True, values="a word", says="the site, and its condition's name"),
-    Key(name="condition", read=_condition, is_required=True, values="a mapping", says="of each router's own link"),
-    Key(name="nodes", read=list_of(_group), is_required=True, values="a list", says="the routers"),
+    Key("name", word, "a word", "the site, and its condition's name", is_required=True),
+    Key("condition", _condition, "a mapping", "of each router's own link", is_required=True),
+    Key(
+        "nodes",
+        list_of(lambda place: NodeGroup(**read_section(place, _NODES))),
+        "a list",
+        "the routers",
+        is_required=True,
+    ),
 )
 
 
-def _site(place: Place) -> Site:
-    return Site(**read_section(place, _SITE))
-
-
 def _sites(place: Place) -> tuple[Site, ...]:
-    sites = tuple(_site(one) for one in place.entries())
+    sites = tuple(Site(**read_section(one, _SITE)) for one in place.entries())
     check_distinct(place, [site.name for site in sites], "site")
     return sites
 
 
 _TOPOLOGY: tuple[Key, ...] = (
-    Key(name="sites", read=_sites, default=(), shown_default="none", values="a list", says="sites to make a lab of"),
+    Key("sites", _sites, "a list", "sites to make a lab of", default=(), shown_default="none"),
     Key(
-        name="schema",
-        read=_schema,
+        "schema",
+        _schema,
+        ", ".join(f"`'{one}'`" for one in SCHEMAS),
+        "the topology schema that is written",
         default=SCHEMAS[-1],
-        values=", ".join(f"`'{one}'`" for one in SCHEMAS),
-        says="the topology schema that is written",
     ),
-    Key(name="file", read=present_file, values="a file", says="a topology of your own, in place of `sites`"),
+    Key("file", present_file, "a file", "a topology of your own, in place of `sites`"),
     Key(
-        name="routers",
-        read=list_of(text),
+        "routers",
+        list_of(text),
+        "a list",
+        "labels of those of its nodes that the night is about",
         default=(),
         shown_default="all whose definition is known",
-        values="a list",
-        says="labels of those of its nodes that the night is about",
     ),
     Key(
-        name="conditions",
-        read=_conditions,
+        "conditions",
+        _conditions,
+        "by link",
+        "conditions by the label of a link of that file",
         default={},
         shown_default="as the file has them",
-        values="by link",
-        says="conditions by the label of a link of that file",
     ),
 )
 
 
-def topology(place: Place) -> TopologyPlan:
+def _topology(place: Place) -> TopologyPlan:
     """Read the lab: sites, or the user's own file."""
     found = read_section(place, _TOPOLOGY)
     if bool(found["sites"]) == (found["file"] is not None):
@@ -247,39 +227,33 @@ def _gateway(place: Place) -> IPv4Address:
 
 _REACH: tuple[Key, ...] = (
     Key(
-        name="by",
-        read=choice(tuple(ReachBy)),
+        "by",
+        choice(tuple(ReachBy)),
+        "`bridge`, `patty` or `static`",
+        "how routers are reached; rates count over a bridge only",
         default=ReachBy.BRIDGE,
-        values="`bridge`, `patty` or `static`",
-        says="how routers are reached; rates count over a bridge only",
     ),
+    Key("connector", text, "a label", "the external connector, as the controller has it", default="System Bridge"),
     Key(
-        name="connector",
-        read=text,
-        default="System Bridge",
-        values="a label",
-        says="the external connector, as the controller has it",
-    ),
-    Key(
-        name="addresses",
-        read=_pool,
+        "addresses",
+        _pool,
+        "`dhcp`, a list, or by router",
+        "their addresses with prefix: a list is handed out in order, names say each router's (`by: static`)",
         default=(),
         shown_default="`dhcp`",
-        values="`dhcp`, a list, or by router",
-        says="their addresses with prefix: a list is handed out in order, names say each router's (`by: static`)",
     ),
-    Key(name="gateway", read=_gateway, values="an address", says="their way out, where it is not from DHCP"),
+    Key("gateway", _gateway, "an address", "their way out, where it is not from DHCP"),
     Key(
-        name="first_port",
-        read=whole(1024, 65535),
+        "first_port",
+        whole(1024, 65535),
+        "1024 to 65535",
+        "the controller's port of the first router, with `by: patty`; each further one has the next",
         default=2001,
-        values="1024 to 65535",
-        says="the controller's port of the first router, with `by: patty`; each further one has the next",
     ),
 )
 
 
-def reach(place: Place) -> Reach:
+def _reach(place: Place) -> Reach:
     """Read how routers are reached."""
     found = read_section(place, _REACH)
     given, by = found.pop("addresses"), found["by"]
@@ -323,15 +297,6 @@ def _check_gateway(
         )
 
 
-TOPOLOGY_SECTIONS: Mapping[str, tuple[Key, ...]] = {
-    "topology": _TOPOLOGY,
-    "topology.sites[]": _SITE,
-    "topology.sites[].condition": _CONDITION,
-    "topology.sites[].nodes[]": _NODES,
-    "reach": _REACH,
-}
-"""Keys by section; a section's name is its path, with `[]` for lists."""
-
 _MINUTE_S = 60.0
 _LONGEST_MINUTES = 24 * 60
 _OWN_DATA = ("site", "link_rate_bps", "image", "enable_secret", "known_hosts", "host_keys")
@@ -371,52 +336,52 @@ def _options(place: Place) -> tuple[str, ...]:
 
 
 _NIGHT: tuple[Key, ...] = (
-    Key(name="image", read=present_file, is_required=True, values="a file", says="the image that is staged"),
-    Key(name="md5", read=_md5, values="32 digits", says="its published MD5"),
+    Key("image", present_file, "a file", "the image that is staged", is_required=True),
+    Key("md5", _md5, "32 digits", "its published MD5"),
     Key(
-        name="does",
-        read=choices(PRODUCT_STEPS),
+        "does",
+        choices(PRODUCT_STEPS),
+        ", ".join(f"`{one}`" for one in PRODUCT_STEPS),
+        "which of the product's steps are done, in this order",
         default=PRODUCT_STEPS,
         shown_default="all",
-        values=", ".join(f"`{one}`" for one in PRODUCT_STEPS),
-        says="which of the product's steps are done, in this order",
     ),
-    Key(name="copies", read=whole(1, 100), default=5, values="1 to 100", says="timed copies of a router, each way"),
+    Key("copies", whole(1, 100), "1 to 100", "timed copies of a router, each way", default=5),
     Key(
-        name="probe_seconds",
-        read=number(2, 60, "seconds"),
+        "probe_seconds",
+        number(2, 60, "seconds"),
+        "2 to 60",
+        "what a timed copy should take; its size follows",
         default=5.0,
         shown_default="5",
-        values="2 to 60",
-        says="what a timed copy should take; its size follows",
     ),
     Key(
-        name="transport",
-        read=choice((*NAMES, AUTO)),
+        "transport",
+        choice((*NAMES, AUTO)),
+        ", ".join(f"`{one}`" for one in (*NAMES, AUTO)),
+        "by which routers copy",
         shown_default="the product's own choice",
-        values=", ".join(f"`{one}`" for one in (*NAMES, AUTO)),
-        says="by which routers copy",
     ),
     Key(
-        name="options",
-        read=_options,
+        "options",
+        _options,
+        "a list",
+        "further options for the product's verbs that serve, a word each",
         default=(),
         shown_default="none",
-        values="a list",
-        says="further options for the product's verbs that serve, a word each",
     ),
     Key(
-        name="needs_kbps",
-        read=whole(1, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        "needs_kbps",
+        whole(1, MOST_BANDWIDTH_KBPS, "kbit/s"),
+        "kbit/s",
+        "what a router's licence must let through, or its copies are not judged",
         shown_default="what its link carries",
-        values="kbit/s",
-        says="what a router's licence must let through, or its copies are not judged",
     ),
-    Key(name="capture_node", read=text, values="a router", says="whose tuned copy is captured as packets"),
+    Key("capture_node", text, "a router", "whose tuned copy is captured as packets"),
 )
 
 
-def night(place: Place) -> NightWork:
+def _night(place: Place) -> NightWork:
     """Read what a night does."""
     found = read_section(place, _NIGHT)
     needed_kbps = found.pop("needs_kbps")
@@ -429,18 +394,18 @@ def night(place: Place) -> NightWork:
 _EXAMPLES = {"tuned_share_of_link": 0.7, "tuned_share_of_cap": 0.8}
 _THRESHOLDS: tuple[Key, ...] = tuple(
     Key(
-        name=name,
-        read=number(0, 1 if kind.is_share else math.inf, is_above=True),
+        name,
+        number(0, 1 if kind.is_share else math.inf, is_above=True),
+        "above 0, at most 1" if kind.is_share else "above 0",
+        f"for example {_EXAMPLES.get(name, 2):g}: {kind.wants(_EXAMPLES.get(name, 2))}",
         shown_default="not held",
-        values="above 0, at most 1" if kind.is_share else "above 0",
-        says=f"for example {_EXAMPLES.get(name, 2):g}: {kind.wants(_EXAMPLES.get(name, 2))}",
     )
     for name, kind in THRESHOLDS.items()
     if judges(name)
 )
 
 
-def thresholds(place: Place) -> tuple[Threshold, ...]:
+def _thresholds(place: Place) -> tuple[Threshold, ...]:
     """Read the thresholds of a night."""
     for given in place.mapping():
         if given in THRESHOLDS and not judges(given):
@@ -456,12 +421,12 @@ def thresholds(place: Place) -> tuple[Threshold, ...]:
 def _minutes(name: str, says: str) -> Key:
     default: float = getattr(NightLimits(), name) / _MINUTE_S
     return Key(
-        name=name.replace("_s", "_minutes"),
-        read=number(0, _LONGEST_MINUTES, "minutes", is_above=True),
+        name.replace("_s", "_minutes"),
+        number(0, _LONGEST_MINUTES, "minutes", is_above=True),
+        "minutes",
+        says,
         default=default,
         shown_default=f"{default:g}",
-        values="minutes",
-        says=says,
     )
 
 
@@ -476,7 +441,7 @@ _LIMITS: tuple[Key, ...] = (
 )
 
 
-def limits(place: Place) -> NightLimits:
+def _limits(place: Place) -> NightLimits:
     """Read the time limits."""
     found = read_section(place, _LIMITS)
     whole_minutes = found["whole_minutes"]
@@ -493,12 +458,12 @@ def limits(place: Place) -> NightLimits:
 
 
 _ARTEFACTS: tuple[Key, ...] = (
-    Key(name="folder", read=file_path, is_required=True, values="a folder", says="each night's folder is below it"),
-    Key(name="keep_nights", read=whole(1, 10_000), default=60, values="1 to 10000", says="folders that are kept"),
+    Key("folder", file_path, "a folder", "each night's folder is below it", is_required=True),
+    Key("keep_nights", whole(1, 10_000), "1 to 10000", "folders that are kept", default=60),
 )
 
 
-def artefacts(place: Place) -> ArtefactRules:
+def _artefacts(place: Place) -> ArtefactRules:
     """Read what is kept of nights."""
     return ArtefactRules(**read_section(place, _ARTEFACTS))
 
@@ -512,26 +477,16 @@ def _inventory_value(place: Place) -> object:
 
 
 _INVENTORY: tuple[Key, ...] = tuple(
-    Key(name=name, read=_inventory_value, values="as there", says=f"`{name}` of [inventory.md](inventory.md)")
+    Key(name, _inventory_value, "as there", f"`{name}` of [inventory.md](inventory.md)")
     for name in DATA_KEYS
     if name not in _OWN_DATA
 )
 
 
-def inventory_data(place: Place) -> dict[str, object]:
+def _inventory_data(place: Place) -> dict[str, object]:
     """Read inventory data, checked as in an inventory."""
     found = dict(read_section(place, _INVENTORY))
     return {name: value for name, value in found.items() if value is not None}
-
-
-WORK_SECTIONS: Mapping[str, tuple[Key, ...]] = {
-    "night": _NIGHT,
-    "thresholds": _THRESHOLDS,
-    "limits": _LIMITS,
-    "artefacts": _ARTEFACTS,
-    "inventory": _INVENTORY,
-}
-"""Keys by section."""
 
 
 def load_description(path: Path) -> NightDescription:
@@ -597,12 +552,12 @@ def _url(place: Place) -> str:
 
 
 _LOGIN_KEYS = (
-    Key(name="username", read=word, values="a word", says="the user, where the source does not name it"),
+    Key("username", word, "a word", "the user, where the source does not name it"),
     Key(
-        name="login_command",
-        read=text,
-        values="text",
-        says="the program of `login: command`; it is given a name and prints JSON with `username` and `password`",
+        "login_command",
+        text,
+        "text",
+        "the program of `login: command`; it is given a name and prints JSON with `username` and `password`",
     ),
 )
 
@@ -623,48 +578,47 @@ def _login(found: Mapping[str, Any], place: Place) -> LoginSource:
 
 
 _CONTROLLER: tuple[Key, ...] = (
-    Key(name="url", read=_url, is_required=True, values="`https://HOST[:PORT]`", says="its address"),
+    Key("url", _url, "`https://HOST[:PORT]`", "its address", is_required=True),
     Key(
-        name="ca_file",
-        read=_ca_file,
+        "ca_file",
+        _ca_file,
+        "a file",
+        "the certificate authority that its certificate is checked by, in PEM",
         shown_default="those of the system",
-        values="a file",
-        says="the certificate authority that its certificate is checked by, in PEM",
     ),
     Key(
-        name="verify",
-        read=flag,
+        "verify",
+        flag,
+        "`true` or `false`",
+        "whether its certificate is proven; without, anybody on the way can read the password",
         default=True,
         shown_default="`true`",
-        values="`true` or `false`",
-        says="whether its certificate is proven; without, anybody on the way can read the password",
     ),
     Key(
-        name="proxy",
-        read=flag,
+        "proxy",
+        flag,
+        "`true` or `false`",
+        "whether `HTTPS_PROXY` and its like count for it",
         default=False,
         shown_default="`false`",
-        values="`true` or `false`",
-        says="whether `HTTPS_PROXY` and its like count for it",
     ),
     Key(
-        name="login",
-        read=choice([one for one in LoginFrom if one is not LoginFrom.GENERATED]),
+        "login",
+        choice([one for one in LoginFrom if one is not LoginFrom.GENERATED]),
+        "`environment`, `keyring` or `command`",
+        "where its login comes from",
         default=LoginFrom.ENVIRONMENT,
-        values="`environment`, `keyring` or `command`",
-        says="where its login comes from",
     ),
     *_LOGIN_KEYS,
 )
 
 _DEVICES: tuple[Key, ...] = (
     Key(
-        name="login",
-        read=choice(tuple(LoginFrom)),
+        "login",
+        choice(tuple(LoginFrom)),
+        "`generated`, `environment`, `keyring` or `command`",
+        "where the routers' login comes from; `generated` makes a password for each night, in a topology that is made",
         default=LoginFrom.GENERATED,
-        values="`generated`, `environment`, `keyring` or `command`",
-        says="where the routers' login comes from; `generated` makes a password for each night, in a topology that "
-        "is made",
     ),
     *_LOGIN_KEYS,
 )
@@ -682,49 +636,42 @@ def _controller(place: Place) -> Controller:
 
 
 _TOP: tuple[Key, ...] = (
-    Key(name="controller", read=_controller, is_required=True, values="a mapping", says="the controller"),
+    Key("controller", _controller, "a mapping", "the controller", is_required=True),
     Key(
-        name="devices",
-        read=lambda place: _login(read_section(place, _DEVICES), place),
+        "devices",
+        lambda place: _login(read_section(place, _DEVICES), place),
+        "a mapping",
+        "the routers' login",
         default=LoginSource(source=LoginFrom.GENERATED),
         shown_default="a login made for the night",
-        values="a mapping",
-        says="the routers' login",
     ),
-    Key(name="topology", read=topology, is_required=True, values="a mapping", says="the lab"),
+    Key("topology", _topology, "a mapping", "the lab", is_required=True),
     Key(
-        name="reach",
-        read=reach,
+        "reach",
+        _reach,
+        "a mapping",
+        "how its routers are reached",
         default=Reach(),
         shown_default="System Bridge, DHCP",
-        values="a mapping",
-        says="how its routers are reached",
     ),
-    Key(name="night", read=night, is_required=True, values="a mapping", says="what the night does"),
+    Key("night", _night, "a mapping", "what the night does", is_required=True),
     Key(
-        name="thresholds",
-        read=thresholds,
+        "thresholds",
+        _thresholds,
+        "a mapping",
+        "what the night's reports are held against, see [report.md](report.md)",
         default=(),
         shown_default="none",
-        values="a mapping",
-        says="what the night's reports are held against, see [report.md](report.md)",
     ),
+    Key("limits", _limits, "a mapping", "how long it may take", default=NightLimits(), shown_default="see below"),
+    Key("artefacts", _artefacts, "a mapping", "what is kept of it", is_required=True),
     Key(
-        name="limits",
-        read=limits,
-        default=NightLimits(),
-        shown_default="see below",
-        values="a mapping",
-        says="how long it may take",
-    ),
-    Key(name="artefacts", read=artefacts, is_required=True, values="a mapping", says="what is kept of it"),
-    Key(
-        name="inventory",
-        read=inventory_data,
+        "inventory",
+        _inventory_data,
+        "a mapping",
+        "data of all routers in the night's inventory, see [inventory.md](inventory.md)",
         default={},
         shown_default="none",
-        values="a mapping",
-        says="data of all routers in the night's inventory, see [inventory.md](inventory.md)",
     ),
 )
 
@@ -732,7 +679,15 @@ SECTIONS: Mapping[str, tuple[Key, ...]] = {
     "": _TOP,
     "controller": _CONTROLLER,
     "devices": _DEVICES,
-    **TOPOLOGY_SECTIONS,
-    **WORK_SECTIONS,
+    "topology": _TOPOLOGY,
+    "topology.sites[]": _SITE,
+    "topology.sites[].condition": _CONDITION,
+    "topology.sites[].nodes[]": _NODES,
+    "reach": _REACH,
+    "night": _NIGHT,
+    "thresholds": _THRESHOLDS,
+    "limits": _LIMITS,
+    "artefacts": _ARTEFACTS,
+    "inventory": _INVENTORY,
 }
 """Keys by section; a section's name is its path, with `[]` for lists."""

@@ -218,7 +218,12 @@ class SiteBoard:
             self._changed.notify_all()
 
     def helpers(self, proven: Collection[str], devices: int) -> tuple[str, ...]:
-        """Return which of the devices with the image serve: as many as `devices` others need, the first ones first."""
+        """Return the devices that serve the image to others, in the order of the tree.
+
+        Args:
+            proven: Devices whose image was verified.
+            devices: Number of devices that still need it; each helper serves as many as the tree's degree.
+        """
         with self._changed:
             members = ((host, self._tree.members.get(host)) for host in self._tree.order if host in proven)
             able = tuple(host for host, one in members if one is None or (one.can_serve and not one.takes_no_children))

@@ -36,21 +36,21 @@ class Said(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-def server_sent(parts: Iterable[bytes], most_bytes: int = MOST_LINE_BYTES) -> Iterator[Said]:
+def server_sent(parts: Iterable[bytes]) -> Iterator[Said]:
     """Parse a stream into server-sent events; an incomplete last one is dropped.
 
     Raises:
         ServiceUnusable: A line or an event is above the size limit.
     """
     fields: dict[bytes, bytes] = {}
-    for line in _lines(parts, most_bytes):
+    for line in _lines(parts, MOST_LINE_BYTES):
         if line:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             # Our events have one data line each; join several as the specification says.
             fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
-            if len(fields.get(b"data", b"")) > most_bytes or len(fields) > 8:
-                raise _too_long(most_bytes)
+            if len(fields.get(b"data", b"")) > MOST_LINE_BYTES or len(fields) > 8:
+                raise _too_long(MOST_LINE_BYTES)
         else:
             if b"data" in fields:
                 yield _said(fields)

@@ -291,7 +291,7 @@ def _post_to_secret(settings: ServiceSettings, hook: HookRow, post: Post, *, rea
 
 def _post(url: str, post: Post, *, reads: bool) -> str:
     """Post to an address; return the answer if it `reads` it. Raises `NotSent` unless the answer is a success."""
-    import httpx
+    import httpx  # slow to import
 
     headers = {
         "Content-Type": "application/json",

@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from msgspec import Struct
 
 from flashferry.core.redaction import sanitize
-from flashferry.core.units import coarse_rate, rough_duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import coarse_rate, counted, rough_duration
 from flashferry.model.states import NOT_DONE, NOT_RESTORED, Phase, RunState
 from flashferry.reports.words import DASH, as_fields, zone_word
 from flashferry.service.listing import Listing, listing

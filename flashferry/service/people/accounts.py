@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from flashferry.core.redaction import keep_secret, sanitize
 from flashferry.service.errors import Conflict, Forbidden, InvalidRequest, NotFound, ServiceError, listed
 from flashferry.service.known_names import check_sites
 from flashferry.service.people.identity import Identity, digest_of, new_secret
 from flashferry.service.people.provisioning import NAME, RESERVED
-from flashferry.service.people.sign_in import Passwords
 from flashferry.service.principal import EVERYWHERE, WHOLE_ROLES, Actor, Grant, Role, Via
 from flashferry.service.service import Service
 from flashferry.store.service import people as rows
@@ -31,11 +31,15 @@ from flashferry.store.service.people import (
     tokens_of,
 )
 
+if TYPE_CHECKING:
+    from flashferry.service.people.sign_in import Passwords
+
 DISABLED = "disabled"
 MAPPED = frozenset({"oidc", "header"})
 """Givers of roles that follow from groups."""
 _SITE = re.compile(r"[^\x00-\x20\x7f@,]{1,64}")
 _MOST_TEXT = 200
+_PASSWORD_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,19 @@ class NewPerson:
     email: str = ""
     password: str | None = field(default=None, repr=False)
     grants: tuple[Grant, ...] = ()
+
+
+def made_password() -> str:
+    """Return a random password of 24 characters."""
+    return secrets.token_urlsafe(_PASSWORD_BYTES)
+
+
+def passwords_of(service: Service) -> Passwords:
+    """Return the hasher of passwords with a service's settings."""
+    # Late: it needs the extra `service`, which the help of the commands about users does not.
+    from flashferry.service.people.sign_in import Passwords
+
+    return Passwords(service.settings.people)
 
 
 def add_person(service: Service, actor: Actor, new: NewPerson, passwords: Passwords) -> Person:

@@ -11,12 +11,10 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-
-from starlette.requests import Request
-from starlette.responses import Response
+from typing import TYPE_CHECKING
 
 from flashferry.core.redaction import keep_secret
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.service.errors import BadForm, ServiceError, Unauthenticated
 from flashferry.service.people.provisioning import MappedPerson, enter, grants_for, is_up_to_date
 from flashferry.service.principal import ANONYMOUS, Actor, Grant, Role, Via
@@ -35,6 +33,10 @@ from flashferry.store.service.people import (
     touch_session,
     touch_token,
 )
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 _ID_BYTES = 32
 

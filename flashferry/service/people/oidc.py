@@ -183,13 +183,12 @@ class Provider:
 
     def _claims(self, token: str, nonce: str) -> Mapping[str, object]:
         # Late: slow to import, and needed only with a provider.
-        from joserfc import jwt
-        from joserfc.errors import JoseError
+        from joserfc import errors, jwt
 
         try:
             try:
                 decoded = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS))
-            except (JoseError, ValueError):
+            except (errors.JoseError, ValueError):
                 # The provider may have rotated its keys since they were fetched.
                 decoded = jwt.decode(token, self._keys(is_anew=True), algorithms=list(ALGORITHMS))
             jwt.JWTClaimsRegistry(
@@ -202,7 +201,7 @@ class Provider:
                 iat={"essential": True},
                 nonce={"essential": True, "value": nonce},
             ).validate(decoded.claims)
-        except (JoseError, ValueError, TypeError) as error:
+        except (errors.JoseError, ValueError, TypeError) as error:
             raise _refused(f"the provider's ID token is not good: {type(error).__name__}") from None
         claims: Mapping[str, object] = decoded.claims
         audiences = claims["aud"]
@@ -341,18 +340,17 @@ def _leads_to(url: str, scheme: str) -> bool:
 def _judged_keys(document: Mapping[str, object]) -> KeySet:
     """Return the signing keys of a JWK set; unusable ones are ignored (RFC 7517, 5). Raises `ProviderFailed`."""
     # Late: slow to import, and needed only with a provider.
-    from joserfc.errors import JoseError
-    from joserfc.jwk import KeySet
+    from joserfc import errors, jwk
 
     listed = document.get("keys")
     keys = []
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict) and one.get("kty") != "oct" and one.get("use", "sig") == "sig":
-            with suppress(JoseError, ValueError, TypeError, KeyError, RecursionError):
-                keys += KeySet.import_key_set({"keys": [one]}).keys
+            with suppress(errors.JoseError, ValueError, TypeError, KeyError, RecursionError):
+                keys += jwk.KeySet.import_key_set({"keys": [one]}).keys
     if not keys:
         raise _unusable("its keys are no list of keys that sign")
-    return KeySet(keys)
+    return jwk.KeySet(keys)
 
 
 def _secret(command: tuple[str, ...]) -> str:

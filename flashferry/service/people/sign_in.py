@@ -17,7 +17,7 @@ from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 from msgspec import Struct
 
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.service.errors import InvalidRequest, ServiceError, TooMany, Unauthenticated, Unavailable
 from flashferry.service.notices import NoticeKind, announce
 from flashferry.service.people.identity import NewSession, anonymous, begin_session, digest_of

@@ -13,7 +13,7 @@ from flashferry import api
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.files import is_below
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.images.image import PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlanWindow
 from flashferry.model.plan_file import check_places, plan_from

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular, is_below
-from flashferry.core.units import duration
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, duration
 from flashferry.model.fleet_plan import PlanWindow, WindowState, spoken
 from flashferry.reports import words
 from flashferry.service.entered_text import checked_comment, checked_title, sites_text

@@ -18,7 +18,7 @@ from typing import Any
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.jobs import JobFolder
 from flashferry.core.state_folder import make_private_directory, open_private
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.core.values import replace
 from flashferry.depot.sync.filling import Interrupted, SyncStopped
 from flashferry.model.fleet_plan import Action, FleetPlan, limited_to

@@ -100,13 +100,13 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
         )
 
 
-def check_begins(order: Order, now: datetime | None = None) -> None:
+def check_begins(order: Order) -> None:
     """Check that work can still start: the order may have waited for others, or for the agent.
 
     Raises:
         OrderRefused: It has expired.
     """
-    at = now or datetime.now(UTC)
+    at = datetime.now(UTC)
     if moment_of(order.valid_until) <= at:
         raise OrderRefused(
             f"order {order.id}: expected to come to it in time, found that it must not start after "

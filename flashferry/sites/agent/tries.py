@@ -180,22 +180,19 @@ def prepare(state: Path, order_id: str, number: int, kind: TryKind, words: Seque
     return TryFolder(job_id=job_id, folder=folder)
 
 
-def carry_through(
-    one: TryFolder, *, on_poll: Callable[[], None], ending: threading.Event, begins_within_s: float = _BEGINS_WITHIN_S
-) -> Try:
+def carry_through(one: TryFolder, *, on_poll: Callable[[], None], ending: threading.Event) -> Try:
     """Start an attempt unless it was started, and follow it to its end.
 
     Args:
         one: The attempt.
         on_poll: Called now and then meanwhile, and once after its end.
         ending: Set when the agent is to end: the process is then asked to end in order, and waited for.
-        begins_within_s: A process that has not started after so many seconds will not.
     """
     child, started_s, again_s = None, time.monotonic(), 0.0
     while (mark := one.mark) is None:
         if (child is None or child.poll() is not None) and time.monotonic() >= again_s:
             child, again_s = _start(one.folder), time.monotonic() + _AGAIN_S
-        if time.monotonic() - started_s > begins_within_s and claim(one.folder.mark_file):
+        if time.monotonic() - started_s > _BEGINS_WITHIN_S and claim(one.folder.mark_file):
             # From here on no process can take it any more.
             return one.over()
         time.sleep(0.05)

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.redaction import masked
-from flashferry.core.units import size
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted, size
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.monitor.events import Event
 from flashferry.monitor.progress import Expected, Roster

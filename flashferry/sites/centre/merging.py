@@ -5,7 +5,7 @@ A device without a record gets one from the state of its part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -151,16 +151,12 @@ def stored_run(found: Merged) -> StoredRun:
         verb="stage",
         state=RunState.ALIVE if is_alive else RunState.FINISHED,
         started_at=run.started_at,
-        finished_at=None if is_alive else run.ended_at or _latest(tuple(found.parts.values())),
+        finished_at=None if is_alive else run.ended_at or max(part.changed_at for part in found.parts.values()),
         request={"plan": {"digest": run.digest}},
         devices=tuple(_stored_device(found, planned) for planned in found.planned),
         actor=run.started_by or None,
         plan_digest=run.digest,
     )
-
-
-def _latest(parts: Sequence[Part]) -> str:
-    return max(part.changed_at for part in parts)
 
 
 def _stored_device(found: Merged, planned: PlannedDevice) -> StoredDevice:

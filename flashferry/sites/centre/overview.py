@@ -212,22 +212,19 @@ def run_overview(ledger: SitesDatabase, run: SiteRun, at: datetime | None = None
     )
 
 
-def run_overviews(
-    ledger: SitesDatabase, *, most: int, also_open: bool = False, at: datetime | None = None
-) -> tuple[RunOverview, ...]:
+def run_overviews(ledger: SitesDatabase, *, most: int, also_open: bool = False) -> tuple[RunOverview, ...]:
     """Return the state of runs, the newest first.
 
     Args:
         ledger: The centre's ledger.
         most: Number of runs at most, from 1.
         also_open: Whether to include all runs that have not ended.
-        at: The current time; None: now.
     """
     with ledger.reading() as database:
         known = runs_by_age(database)
         kept = frozenset(known[-most:]) | frozenset(open_runs(database) if also_open else ())
         found = [run_of(database, run) for run in reversed(known) if run in kept]
-    return tuple(run_overview(ledger, run, at) for run in found if run is not None)
+    return tuple(run_overview(ledger, run) for run in found if run is not None)
 
 
 def _waiting(run: SiteRun, devices: Sequence[DeviceOutcome]) -> int | None:

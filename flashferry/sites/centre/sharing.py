@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.sites.centre.settings import CentreSettings, SiteSettings
 from flashferry.store.sites.agents import AgentState

@@ -130,7 +130,7 @@ def job_of(database: sqlite3.Connection, job_id: str) -> Job | None:
 
 def jobs_in(database: sqlite3.Connection, states: Collection[JobState]) -> list[Job]:
     """Return the jobs in some states, the oldest first."""
-    return _jobs(database, f"WHERE state IN ({_marks(states)}) ORDER BY created_at, rowid", states)
+    return _jobs(database, f"WHERE state IN ({', '.join('?' * len(states))}) ORDER BY created_at, rowid", states)
 
 
 def latest_jobs(database: sqlite3.Connection, most: int, *, before: str | None = None) -> list[Job]:
@@ -263,10 +263,6 @@ def _job(row: sqlite3.Row) -> Job:
 
 def _changed(database: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> bool:
     return database.execute(statement, values).rowcount > 0
-
-
-def _marks(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 class ScheduleKind(StrEnum):

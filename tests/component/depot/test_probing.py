@@ -16,7 +16,8 @@ import pytest
 import typer
 
 from flashferry.cli.command_line import App
-from flashferry.cli.depot_probe import PASSWORD_VARIABLE, probe
+from flashferry.cli.depot_probe import probe
+from flashferry.cli.options.shared import DEPOT_PASSWORD_VARIABLE
 from flashferry.core.errors import ConfigInvalid
 from flashferry.depot.probing.figures import Trial
 from flashferry.depot.probing.methods import Method
@@ -268,7 +269,7 @@ def test_http_is_measured_under_each_control_that_the_source_offers(
     source, run, capsys, monkeypatch, request, tmp_path
 ):
     """Where it offers none it is measured as it sends, and that is said; the password is nowhere in it."""
-    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
+    monkeypatch.setenv(DEPOT_PASSWORD_VARIABLE, PASSWORD)
     assert run("--from", source, "--user", "u", "--size-mb", "2", "--json") == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)["found"]
@@ -282,7 +283,7 @@ def test_http_is_measured_under_each_control_that_the_source_offers(
 
 def test_a_wrong_password_is_refused(source, run, monkeypatch):
     """In a sentence, without it."""
-    monkeypatch.setenv(PASSWORD_VARIABLE, "another-word")
+    monkeypatch.setenv(DEPOT_PASSWORD_VARIABLE, "another-word")
     with pytest.raises(ConfigInvalid, match=r"the source did not take user u's password \(401\)") as raised:
         run("--from", source, "--user", "u")
     assert "another-word" not in str(raised.value)
@@ -324,7 +325,7 @@ def test_the_whole_in_place_of_a_part_is_refused(source, monkeypatch):
 
 def test_ctrl_c_in_the_midst_is_no_failure(source, run, capsys, monkeypatch):
     """A copy that was ended for it is in no row and in no note; the sentence says so, and the status is 130."""
-    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
+    monkeypatch.setenv(DEPOT_PASSWORD_VARIABLE, PASSWORD)
 
     def ended(self, method, number, **_: object) -> Trial:
         os.kill(os.getpid(), signal.SIGINT)
@@ -339,7 +340,7 @@ def test_ctrl_c_in_the_midst_is_no_failure(source, run, capsys, monkeypatch):
 
 def test_ctrl_c_while_it_begins_is_no_refusal(source, run, capsys, monkeypatch):
     """What the interruption breaks is not put down to the source."""
-    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
+    monkeypatch.setenv(DEPOT_PASSWORD_VARIABLE, PASSWORD)
 
     def broken(_self: WebSource) -> int:
         os.kill(os.getpid(), signal.SIGINT)

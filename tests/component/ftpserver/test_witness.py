@@ -101,7 +101,7 @@ def test_marks_and_limits_are_accepted(pair: "tuple[socket.socket, socket.socket
     _, accepted = pair
     assert sockets.set_dscp(accepted, 8)
     assert accepted.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 32
-    assert sockets.set_keepalive(accepted, 60, 20, 5)
+    assert sockets.set_keepalive(accepted)
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
     assert sockets.set_unacked_limit(accepted, 60.5)
     assert accepted.getsockopt(socket.IPPROTO_TCP, 18) == 60_500

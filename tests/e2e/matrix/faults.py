@@ -246,7 +246,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="by HTTPS",
-        says="nothing goes wrong; the copy goes by HTTPS, from a server that the router's trustpoint vouches for",
+        says="nothing goes wrong; the copy goes by HTTPS, from a server that the router's trustpoint trusts",
         transport=HTTPS,
     ),
     Fault(

@@ -68,20 +68,20 @@ def test_a_line_that_looks_like_the_prompt():
 
 
 @pytest.mark.parametrize(
-    ("prompt", "is_privileged", "is_configuring"),
+    ("prompt", "is_configuring"),
     [
-        ("a-router-with-a-very-long-name#", True, False),
-        ("a-router-with-a-very-long-name>", False, False),
-        ("a-router-with-a-very(config)#", True, True),
-        ("a-router-with-a-ver(config-if)#", True, True),
+        ("a-router-with-a-very-long-name#", False),
+        ("a-router-with-a-very-long-name>", False),
+        ("a-router-with-a-very(config)#", True),
+        ("a-router-with-a-ver(config-if)#", True),
     ],
 )
-def test_modes(prompt, is_privileged, is_configuring):
+def test_modes(prompt, is_configuring):
     """The prompt shows the mode, also where configuration mode cuts the name."""
     learnt = "a-router-with-a-very-long-name" + prompt[-1]
     answer = reader("x", prompt=learnt).take(f"x\r\n{prompt}")
     assert answer is not None
-    assert (answer.is_privileged, answer.is_configuring, answer.text) == (is_privileged, is_configuring, "")
+    assert (answer.is_configuring, answer.text) == (is_configuring, "")
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     )
     SshPreferences.read(tmp_path).keep(other)
     assert SshPreferences.read(tmp_path).by_name == {"C8300": ONE, "IOSv": other}
-    assert (tmp_path / SshPreferences.form.file).stat().st_mode & 0o077 == 0
+    assert (tmp_path / SshPreferences.file).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": "other", "preferences": []}', '{"schema": 1}'])
 def test_a_file_that_is_none_of_ours_is_told(tmp_path: Path, text: str) -> None:
     """One sentence with the file's name, before anything is touched, and what to do."""
-    (tmp_path / SshPreferences.form.file).write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigInvalid, match=SshPreferences.form.file) as caught:
+    (tmp_path / SshPreferences.file).write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigInvalid, match=SshPreferences.file) as caught:
         SshPreferences.read(tmp_path)
     assert caught.value.hint

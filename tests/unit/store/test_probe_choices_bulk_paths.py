@@ -20,7 +20,7 @@ def test_a_path_replaces_the_former_of_its_source(tmp_path):
         known.keep(one)
     again = BulkPaths.read(tmp_path)
     assert again.by_name == {"a": path("a"), "b": path("b", 2e6)}
-    assert stat.S_IMODE((tmp_path / BulkPaths.form.file).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / BulkPaths.file).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_a_path_replaces_the_former_of_its_source(tmp_path):
 )
 def test_a_file_of_another_shape_is_refused(tmp_path, text):
     """The sentence says to delete it."""
-    (tmp_path / BulkPaths.form.file).write_text(text)
+    (tmp_path / BulkPaths.file).write_text(text)
     with pytest.raises(ConfigInvalid, match="expected paths as a depot's probe keeps them"):
         BulkPaths.read(tmp_path)

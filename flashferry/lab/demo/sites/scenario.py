@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core import units
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.lab.demo.harness import Broken, Followed, Said, models_at, print_line, step
 from flashferry.lab.demo.sites.environment import IMAGES, SLOW_FLASH_BYTES_PER_S, Environment
 from flashferry.lab.demo.sites.verification import (

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, show
 from flashferry.core import units
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.lab.demo.harness import Followed, print_checks, print_line, step
 from flashferry.lab.world import World
 

@@ -99,7 +99,9 @@ STATES = (
     _state("wrong_on_link", "another condition is on the link, unsaid", wrong_on_link={"latency": 500}),
     _state("condition_refused", "conditions are refused", condition_refused=True),
     _state("import_ignores_conditions", "an import applies no condition", import_ignores_conditions=True),
-    _state("is_condition_enabled_by_default", "conditions lie idle unless told", is_condition_enabled_by_default=False),
+    _state(
+        "is_condition_enabled_by_default", "conditions are off unless enabled", is_condition_enabled_by_default=False
+    ),
     _state("stop_takes_s", "a stop takes 20 s", stop_takes_s=20.0),
     *(
         _state(f"refuse_{verb}", f"{verb} is refused {often}", name=f"refuse_{verb}, {often}", **{f"refuse_{verb}": n})

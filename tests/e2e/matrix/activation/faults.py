@@ -106,7 +106,7 @@ INSTALL_FAULTS = (
     ),
     _install(
         "stays away",
-        "the device does not come back; somebody at its console brings it back behind the first recovery",
+        "the device does not come back; at its console it is brought back after the first recovery",
         ActivationOutcome.COMMITTED,
         _BACK | _COMMITTING | _ROLLING | {"ended"},
         switches={"never_boots": True},
@@ -148,7 +148,7 @@ INSTALL_FAULTS = (
     ),
     _install(
         "busy",
-        "somebody else's install operation is going on when the device is to activate",
+        "another install operation is under way when the device is to activate",
         ActivationOutcome.NOT_ACTIVATED,
         _NOT_TAKEN,
         strikes={"install_busy": True},
@@ -223,7 +223,7 @@ BUNDLE_FAULTS = (
     ),
     _bundle(
         "stays away",
-        "the device does not come back; somebody at its console brings it back behind the first recovery",
+        "the device does not come back; at its console it is brought back after the first recovery",
         ActivationOutcome.ACTIVATED,
         _BACK | _TAKING | {"ended"},
         switches={"never_boots": True},

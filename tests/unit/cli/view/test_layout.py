@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.view import layout
-from flashferry.core.value_description import counted
+from flashferry.core.units import counted
 from flashferry.model.waves import WavePolicy, may_go_on
 from flashferry.reports import words
 from flashferry.reports.graphs import rate_axis
