@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,13 +25,15 @@ from flashferry.store.service.database import ServiceDatabase
 from flashferry.store.service.jobs import Job, JobKind, JobState, job_of
 from tests.patience import PATIENCE_S, until
 
+ROUTER = {"hostname": "127.0.0.1", "port": 1, "platform": "ios", "username": "u", "password": "p"}
+"""Nothing listens there."""
+
 
 @pytest.fixture
 def service(tmp_path: Path) -> Service:
     inventory = tmp_path / "inventory"
     inventory.mkdir()
-    router = {"hostname": "127.0.0.1", "port": 1, "platform": "ios", "username": "u", "password": "p"}
-    (inventory / "hosts.yaml").write_text(json.dumps({"r1": router}))
+    (inventory / "hosts.yaml").write_text(json.dumps({"r1": ROUTER}))
     state = tmp_path / "state"
     settings = ServiceSettings(runs=RunSettings(inventory=str(inventory)))
     return Service(state=state, settings=settings, database=ServiceDatabase(state))
@@ -100,6 +103,12 @@ def test_a_job_is_done_once_by_services_that_are_killed_all_the_time(service, se
 
 def test_a_jobs_process_outlives_who_began_it(service, services):
     """It has a session of its own: no signal to the service's group reaches it. Killed, it is told as dead."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _killed_while_it_waits(service, services, silent.getsockname()[1])
+
+
+def _killed_while_it_waits(service: Service, services: Services, port: int) -> None:
+    (Path(service.settings.runs.inventory) / "hosts.yaml").write_text(json.dumps({"r1": ROUTER | {"port": port}}))
     job_id = ask(service)
     job = services.look_until(job_id, lambda one: one.state is not JobState.QUEUED and one.pid is not None)
     process = Path(f"/proc/{job.pid}")

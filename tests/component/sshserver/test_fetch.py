@@ -349,7 +349,7 @@ def test_what_a_client_asked_for_is_read(bench: "Bench", transport: str) -> None
         assert max(size for size in asked if size is not None) <= 21_000
 
 
-@pytest.mark.parametrize("bench", [{"ftp": True}], indirect=True)
+@pytest.mark.parametrize("bench", [{"ftp": True, "size": 1_500_000}], indirect=True)
 def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     """FTP in one process and SCP in another: half each, and all of it for the one that is left."""
     bench.server.set_site_cap("branch", 200_000)
