@@ -164,37 +164,40 @@ def claims_too_much(kind: str, rate_bytes_per_s: float, link: LinkSetting) -> bo
     return kind == VerdictKind.BANDWIDTH and rate_bytes_per_s < LINK_IS_FULL * link.payload_bytes_per_s
 
 
-def _row(case: Case, control: str, runs: Sequence[Measured]) -> tuple[str, ...]:
+def _part(case: Case, control: str, runs: Sequence[Measured]) -> tuple[str, str]:
+    """Return what a flow was called under a control: with the link's rate stated, and by the readings alone."""
     stated = [run.judgement.kind if run.judgement else "" for run in runs]
     alone = [run.kind_by_readings for run in runs]
-    rates = [run.rate_bytes_per_s for run in runs]
-    carries = case.link.payload_bytes_per_s
     return (
-        case.name,
-        control.upper(),
-        f"{carries / 1e6:.2f}",
-        f"{min(rates) / 1e6:.3g} to {max(rates) / 1e6:.3g}",
-        _counted(stated),
-        f"{sum(kind in case.allowed(control, stated=True) for kind in stated)} of {len(runs)}",
-        _counted(alone),
-        f"{sum(kind in case.allowed(control, stated=False) for kind in alone)} of {len(runs)}",
+        _counted(stated, case.allowed(control, stated=True)),
+        _counted(alone, case.allowed(control, stated=False)),
     )
 
 
-def _counted(kinds: Sequence[str]) -> str:
-    return ", ".join(f"{kind} {count}" for kind, count in Counter(kinds).most_common())
+def _counted(kinds: Sequence[str], allowed: frozenset[VerdictKind]) -> str:
+    """Return the verdicts with their counts, and how many are right unless all are."""
+    counts = ", ".join(f"{kind} {count}" for kind, count in Counter(kinds).most_common())
+    right = sum(kind in allowed for kind in kinds)
+    return counts if right == len(kinds) else f"{counts}: **{right} of {len(kinds)} right**"
 
 
 def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
-    """Return a row per flow, and how many call a link full that is not."""
+    """Return a row per flow with the verdicts under each control, and how many call a link full that is not."""
     good = [run for run in runs if not run.error]
     by_flow = {
         (case, control): [run for run in good if (run.cell.arm, run.cell.sender.control) == (case.name, control)]
         for case in (*CASES, *SMALL_WINDOWS)
         for control in CONTROLS
     }
-    rows = [_row(case, control, own) for (case, control), own in by_flow.items() if own]
-    columns = ("flow", "sender", "link MB/s", "copy MB/s", "rate stated", "right", "by the readings alone", "right")
+    cases = [case for case in (*CASES, *SMALL_WINDOWS) if any(by_flow[case, control] for control in CONTROLS)]
+    rows = [
+        (case.name, *(cell for control in CONTROLS for cell in _part(case, control, by_flow[case, control])))
+        for case in cases
+    ]
+    columns = (
+        "flow",
+        *(f"{control.upper()}, {how}" for control in CONTROLS for how in ("rate stated", "readings only")),
+    )
     shown = [run.judgement.kind if run.judgement else "" for run in good]
     wrong = sum(
         claims_too_much(kind, run.rate_bytes_per_s, run.cell.link) for kind, run in zip(shown, good, strict=True)

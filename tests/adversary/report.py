@@ -83,32 +83,30 @@ def load(path: Path) -> list[Result]:
 
 def table(results: list[Result]) -> str:
     """Return conditions, the table and the breaking seeds in Markdown."""
-    heads = " | ".join(f"broke {int(one)}" for one in _JUDGED)
     lines = [
         *(f"- **{int(one)}**: {MEANINGS[one]}" for one in _JUDGED),
         "",
         conditions(results),
         "",
-        f"| behaviour | point | what it is | cases | in play | done | {heads} |",
-        f"|---|---|---|---|---|---|{'---|' * len(_JUDGED)}",
-        *(_row(name, point, says, results) for name, point, says in _kinds()),
+        "| behaviour | what it is | in play |",
+        "|---|---|---|",
+        *(_row(name, says, results) for name, says in _kinds()),
     ]
     if broken := [one for one in results if one.broken]:
         lines += ["", *(line for one in broken for line in _broken(one))]
     return "\n".join(lines) + "\n"
 
 
-def _kinds() -> Iterator[tuple[str, str, str]]:
-    yield NOTHING, "", "a router in good order"
-    yield from ((kind.name, kind.point, kind.says) for kind in KINDS)
+def _kinds() -> Iterator[tuple[str, str]]:
+    yield NOTHING, "a router in good order"
+    yield from ((kind.name, kind.says) for kind in KINDS)
 
 
-def _row(name: str, point: str, says: str, results: list[Result]) -> str:
-    drawn = [one for one in results if (name in one.behaviours if name != NOTHING else not one.behaviours)]
-    struck = [one for one in drawn if name in one.struck or name == NOTHING]
-    counts = [sum(int(judgement) in one.judgements for one in struck) for judgement in _JUDGED]
-    cells = [name, point, says.replace("|", "\\|"), len(drawn), len(struck), sum(one.is_done for one in struck)]
-    return f"| {' | '.join(map(str, [*cells, *(count or '' for count in counts)]))} |"
+def _row(name: str, says: str, results: list[Result]) -> str:
+    """Return a behaviour with the number of cases in which it struck; `(nothing)`: of those without any."""
+    in_play = sum(name in one.struck if name != NOTHING else not one.behaviours for one in results)
+    shown = says.replace("|", "\\|")
+    return f"| {name} | {shown} | {in_play} |"
 
 
 def _broken(result: Result) -> Iterator[str]:

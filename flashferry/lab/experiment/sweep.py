@@ -295,7 +295,10 @@ def _part(count: int, of: Sequence[object]) -> str:
 
 
 def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
-    """Write report.json, runs.csv, report.md and report.html into the folder; return the text for people."""
+    """Write report.json, runs.csv, report.md and report.html into the folder; return the text for people.
+
+    The text lacks the goodput of each sender at each place, which report.md has.
+    """
     places = by_place(runs)
     found = regrets(places)
     sentences = in_short(runs, found, places)
@@ -305,11 +308,10 @@ def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
             "\n".join(f"- {each}" for each in sentences),
             "What auto misses of the best sender's goodput (! = it sends more than 5 % again):",
             heat_map(found),
-            "Goodput in MB/s / share sent again, medians:",
-            goodput_table(places),
         )
     )
-    write(plan.folder / "report.md", text + "\n")
+    goodput = f"Goodput in MB/s / share sent again, medians:\n\n{goodput_table(places)}"
+    write(plan.folder / "report.md", f"{text}\n\n{goodput}\n")
     write(plan.folder / "runs.csv", runs_csv(runs))
     document = {"schema": SCHEMA, "command": plan.command, "conditions": conditions(runs), "in_short": sentences}
     rows = [

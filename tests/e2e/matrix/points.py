@@ -183,7 +183,7 @@ POINTS: tuple[KillPoint, ...] = (
     _adding("before", ": right before `install add`", _write("add", "^install add")),
     _adding("sent", ": `install add` sent", _write("add", "^install add", after=True)),
     _adding("going", ": the device takes the image apart", AtEvent(step="add", status="note")),
-    _adding("behind", ": behind `install add`, before the tables are re-read", _write("add", "^show install", nth=2)),
+    _adding("behind", ": after `install add`, before the tables are re-read", _write("add", "^show install", nth=2)),
     _adding("done", " done", AtEvent(step="add", status="done")),
     _in("record.kept", "journal: the record is on disk", AtJournal(call="record")),
 )

@@ -11,7 +11,7 @@ from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.published import ARMS, SENDERS
 from flashferry.lab.experiment.tables import gain_by_tuning, gains_table, in_words, time_for_image
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 with_documents = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="documents are not part of the wheel's tests")
 
 TABLE = """
