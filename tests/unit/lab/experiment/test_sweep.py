@@ -22,8 +22,8 @@ def _cell(loss: float, rtt_s: float, window: str, sender: Sender, *, sack: bool 
 def _run(cell: Cell, rate: float, *, kind: str = "cap", again: int = 0) -> Measured:
     verdict = Judgement(kind=kind, share=1.0, sentence="", evidence=(), advice="", by="server")
     return Measured(
-        cell=cell, started_at="", load=0, size_bytes=int(rate * 10), seconds=10, sent_bytes=1000, again_bytes=again,
-        control="bbr" if cell.sender.control != "cubic" else "cubic", judgement=verdict,
+        cell=cell, started_at="2026-11-22T00:00:00+00:00", load=0, size_bytes=int(rate * 10), seconds=10,
+        sent_bytes=1000, again_bytes=again, control="bbr" if cell.sender.control != "cubic" else "cubic", judgement=verdict,
     )  # fmt: skip
 
 
