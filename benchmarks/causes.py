@@ -12,7 +12,7 @@ Facts
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
@@ -164,14 +164,14 @@ def claims_too_much(kind: str, rate_bytes_per_s: float, link: LinkSetting) -> bo
     return kind == VerdictKind.BANDWIDTH and rate_bytes_per_s < LINK_IS_FULL * link.payload_bytes_per_s
 
 
-def _part(case: Case, control: str, runs: Sequence[Measured]) -> tuple[str, str]:
-    """Return what a flow was called under a control: with the link's rate stated, and by the readings alone."""
-    stated = [run.judgement.kind if run.judgement else "" for run in runs]
-    alone = [run.kind_by_readings for run in runs]
-    return (
-        _counted(stated, case.allowed(control, stated=True)),
-        _counted(alone, case.allowed(control, stated=False)),
-    )
+def _verdicts(case: Case, runs_of: Mapping[str, Sequence[Measured]]) -> list[str]:
+    """Return what a flow was called under each control: with the link's rate stated, and by the readings alone."""
+    found = []
+    for control, runs in runs_of.items():
+        stated = [run.judgement.kind if run.judgement else "" for run in runs]
+        found.append(_counted(stated, case.allowed(control, stated=True)))
+        found.append(_counted([run.kind_by_readings for run in runs], case.allowed(control, stated=False)))
+    return found
 
 
 def _counted(kinds: Sequence[str], allowed: frozenset[VerdictKind]) -> str:
@@ -182,18 +182,23 @@ def _counted(kinds: Sequence[str], allowed: frozenset[VerdictKind]) -> str:
 
 
 def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
-    """Return a row per flow with the verdicts under each control, and how many call a link full that is not."""
+    """Return what each flow was called, and how many copies call a link full that is not.
+
+    A flow that was called one thing throughout, and rightly, is named in a line; each other one has a row.
+    """
     good = [run for run in runs if not run.error]
-    by_flow = {
-        (case, control): [run for run in good if (run.cell.arm, run.cell.sender.control) == (case.name, control)]
-        for case in (*CASES, *SMALL_WINDOWS)
-        for control in CONTROLS
-    }
-    cases = [case for case in (*CASES, *SMALL_WINDOWS) if any(by_flow[case, control] for control in CONTROLS)]
-    rows = [
-        (case.name, *(cell for control in CONTROLS for cell in _part(case, control, by_flow[case, control])))
-        for case in cases
-    ]
+    throughout: dict[str, list[str]] = {}
+    rows: list[tuple[str, ...]] = []
+    for case in (*CASES, *SMALL_WINDOWS):
+        own = [run for run in good if run.cell.arm == case.name]
+        cells = _verdicts(
+            case, {control: [run for run in own if run.cell.sender.control == control] for control in CONTROLS}
+        )
+        kinds = {run.judgement.kind if run.judgement else "" for run in own} | {run.kind_by_readings for run in own}
+        if len(kinds) == 1 and not any("**" in cell for cell in cells):
+            throughout.setdefault(kinds.pop(), []).append(case.name)
+        elif own:
+            rows.append((case.name, *cells))
     columns = (
         "flow",
         *(f"{control.upper()}, {how}" for control in CONTROLS for how in ("rate stated", "readings only")),
@@ -207,4 +212,6 @@ def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
         f"Of {len(good)} copies {wrong} call the link full below {LINK_IS_FULL:.0%} of its stated rate; by the "
         f"readings alone, no rate known, {alone} do."
     )
-    return "\n\n".join((f"`{plan.command}`; {conditions(runs)}", summary, markdown(columns, rows)))
+    lines = "\n".join(f"- throughout *{kind}*, rightly: {'; '.join(names)}" for kind, names in throughout.items())
+    parts = (f"`{plan.command}`; {conditions(runs)}", summary, lines, markdown(columns, rows))
+    return "\n\n".join(part for part in parts if part)

@@ -52,11 +52,11 @@ def for_document(held: Part) -> str:
     rows = [row for row in held["rows"] if not row.get("error")]
     sessions = held["sessions"]
     days = sorted({one["at"][:10] for one in sessions})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     versions = ", ".join(dict.fromkeys(found for one in sessions for found in one["versions"].values() if found))
     losses = sorted({row["loss_ratio"] for row in rows})
     lines = [
-        f"{len(rows)} copies in {len(sessions)} sessions, {' to '.join(dict.fromkeys((days[0], days[-1])))}; "
-        f"{versions}.",
+        f"{len(rows)} copies in {len(sessions)} sessions, {when}; {versions}.",
         "",
         f"| server and device, MB/s | {' | '.join(f'{loss:.2%} loss' for loss in losses)} | windows allow |",
         f"|---|{'---|' * len(losses)}---|",

@@ -67,11 +67,18 @@ def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measu
     found = (
         f"`{plan.command}`; {conditions(runs)}",
         seeds_table(rows_by_loss),
-        held_to(rows_by_loss),
+        _missed(held_to(rows_by_loss)),
         _TALLIED,
         verdict_totals(every_row),
     )
     return "\n\n".join(part for part in found if part)
+
+
+def _missed(lines: str) -> str:
+    """Return how many of the targets are met, and those that are missed."""
+    every = lines.splitlines()
+    missed = [line for line in every if line.endswith("**missed**.")]
+    return "\n".join([f"{len(every) - len(missed)} of {len(every)} targets are met.", *missed]) if every else ""
 
 
 def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:

@@ -36,9 +36,11 @@ def table(visits: Visits) -> str:
     lines = [
         f"Visited with {packages}.",
         "",
-        f"pyATS connects to {len(inside)} of {len(PLATFORMS)} platforms ({', '.join(inside)}); {refused} of "
-        f"{len(answers)} commands are refused. {len(COMMANDS) - len(others)} of {len(COMMANDS)} commands are read on "
-        "every platform by each of the two that has a parser. The others:",
+        (
+            f"pyATS connects to {len(inside)} of {len(PLATFORMS)} platforms ({', '.join(inside)}); {refused} of "
+            f"{len(answers)} commands are refused. {len(COMMANDS) - len(others)} of {len(COMMANDS)} commands are read "
+            "on every platform by each of the two that has a parser. The others:"
+        ),
         "",
         "| command | platforms | Genie reads | ntc-templates reads |",
         "|---|---|---|---|",
