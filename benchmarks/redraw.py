@@ -52,7 +52,7 @@ def gain_svg(found: SpeedTest) -> str:
         f"its own TCP settings: a window of {found.as_is_window_bytes / 1e3:.0f} kB, {found.as_is_mb_per_s:.2f} MB/s"
     )
     tuned = (
-        f"tuned for the copy, then put back: a window of {found.tuned_window_bytes / 1e6:.2f} MB and SACK, "
+        f"tuned for the copy, then restored: a window of {found.tuned_window_bytes / 1e6:.2f} MB and SACK, "
         f"{found.tuned_mb_per_s:.2f} MB/s"
     )
     title = (

@@ -22,7 +22,7 @@ def to_markdown(kept: Part) -> str:
         lines += [_row(_COLUMNS), f"|{'---|' * len(_COLUMNS)}", *(_row(_cells(*one)) for one in runs)]
         blocks.append("\n".join(lines))
         blocks += [
-            f"In *{name}*: {len(part['hardships'])} hardships, such as a line cut, or agent, runs and broker killed -9."
+            f"In *{name}*: {len(part['hardships'])} hardships: a line cut; agent, runs, broker killed -9."
             for name, part in runs
             if part["hardships"]
         ]

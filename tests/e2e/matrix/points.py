@@ -177,7 +177,7 @@ POINTS: tuple[KillPoint, ...] = (
     _handing_on("half", ": half of it is on the first member", AtFlash(share=0.5, on_member=True)),
     _handing_on("hash", ": its hash on the first member is asked for", _write("distribute", "^verify ", after=True)),
     _handing_on("between", ": one member is proven", AtEvent(step="distribute", status="note", nth=2)),
-    _handing_on("again", ": before the members are looked at again", _write("distribute", "^show switch", nth=2)),
+    _handing_on("again", ": before the members are checked again", _write("distribute", "^show switch", nth=2)),
     _handing_on("done", " done", AtEvent(step="distribute", status="done")),
     _adding("started", " started", AtEvent(step="add", status="started")),
     _adding("before", ": right before `install add`", _write("add", "^install add")),
