@@ -71,7 +71,7 @@ def _deaths(part: Part) -> str:
     codes = ", ".join(sorted({str(one["exit_code"]) for one in rounds}))
     return (
         f"**dead for good**: `{part['command']}`, {part['at']} UTC, load {part['load_average']} before: "
-        f"{size['routers']:,} routers, {size['sites']} sites, {size['agents']} real agents. {len(rounds)} agents killed "
-        f"with their runs, {sum(one['tuned'] for one in rounds)} routers tuned at that moment; `flashferry recover` "
-        f"took {took[0]:.0f} to {took[-1]:.0f} s (exit code {codes}), and {changed} configurations differ afterwards."
+        f"{size['routers']:,} routers, {size['sites']} sites, {size['agents']} real agents. {len(rounds)} agents "
+        f"killed with their runs, {sum(one['tuned'] for one in rounds)} routers tuned at that moment; "
+        f"`flashferry recover` took {took[0]:.0f} to {took[-1]:.0f} s (exit code {codes}), and {changed} configurations differ afterwards."
     )

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from flashferry.core.values import as_dict
 from tests.adversary.finding import Ending
-from tests.adversary.judge import MEANINGS, Judgement, complaints
+from tests.adversary.judge import Judgement, complaints
 from tests.adversary.kinds import KINDS
 from tests.adversary.player import Played
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adversary.md"
 BEGIN, END = "<!-- adversary: begin -->", "<!-- adversary: end -->"
-_JUDGED = (Judgement.RESTORED, Judgement.TRUE, Judgement.SECRET, Judgement.INTACT)
 NOTHING = "(nothing)"
 
 
@@ -84,8 +83,6 @@ def load(path: Path) -> list[Result]:
 def table(results: list[Result]) -> str:
     """Return conditions, the table and the breaking seeds in Markdown."""
     lines = [
-        *(f"- **{int(one)}**: {MEANINGS[one]}" for one in _JUDGED),
-        "",
         conditions(results),
         "",
         "| behaviour | what it is | in play |",
