@@ -73,5 +73,6 @@ def _deaths(part: Part) -> str:
         f"**dead for good**: `{part['command']}`, {part['at']} UTC, load {part['load_average']} before: "
         f"{size['routers']:,} routers, {size['sites']} sites, {size['agents']} real agents. {len(rounds)} agents "
         f"killed with their runs, {sum(one['tuned'] for one in rounds)} routers tuned at that moment; "
-        f"`flashferry recover` took {took[0]:.0f} to {took[-1]:.0f} s (exit code {codes}), and {changed} configurations differ afterwards."
+        f"`flashferry recover` took {took[0]:.0f} to {took[-1]:.0f} s (exit code {codes}), "
+        f"and {changed} configurations differ afterwards."
     )
