@@ -1,4 +1,4 @@
-"""What many seeds came to: a row per behaviour, and the seeds that broke a judgement."""
+"""What many seeds came to: how often each behaviour struck, and the seeds that broke a judgement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from flashferry.core.values import as_dict
 from tests.adversary.finding import Ending
 from tests.adversary.judge import Judgement, complaints
-from tests.adversary.kinds import KINDS
+from tests.adversary.kinds import BY_NAME
 from tests.adversary.player import Played
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adversary.md"
@@ -81,29 +81,20 @@ def load(path: Path) -> list[Result]:
 
 
 def table(results: list[Result]) -> str:
-    """Return conditions, the table and the breaking seeds in Markdown."""
+    """Return conditions, how often each behaviour struck, and the breaking seeds in Markdown."""
     lines = [
         conditions(results),
         "",
-        "| behaviour | what it is | in play |",
-        "|---|---|---|",
-        *(_row(name, says, results) for name, says in _kinds()),
+        f"In play: {', '.join(f'{name} {_in_play(name, results)}' for name in (NOTHING, *BY_NAME))}.",
     ]
     if broken := [one for one in results if one.broken]:
         lines += ["", *(line for one in broken for line in _broken(one))]
     return "\n".join(lines) + "\n"
 
 
-def _kinds() -> Iterator[tuple[str, str]]:
-    yield NOTHING, "a router in good order"
-    yield from ((kind.name, kind.says) for kind in KINDS)
-
-
-def _row(name: str, says: str, results: list[Result]) -> str:
-    """Return a behaviour with the number of cases in which it struck; `(nothing)`: of those without any."""
-    in_play = sum(name in one.struck if name != NOTHING else not one.behaviours for one in results)
-    shown = says.replace("|", "\\|")
-    return f"| {name} | {shown} | {in_play} |"
+def _in_play(name: str, results: list[Result]) -> int:
+    """Return in how many cases a behaviour struck; `(nothing)`: how many had none."""
+    return sum(name in one.struck if name != NOTHING else not one.behaviours for one in results)
 
 
 def _broken(result: Result) -> Iterator[str]:
