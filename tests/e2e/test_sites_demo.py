@@ -57,7 +57,7 @@ def test_the_demo_ends_well(demo):
     for number in range(1, 8):
         assert f"\n{number}. " in demo.stdout
     assert "WRONG" not in demo.stdout
-    assert "the site whose line was cut went on" in demo.stdout
+    assert "the site whose link was cut kept running" in demo.stdout
     assert not left("whole")
 
 

@@ -79,7 +79,7 @@ def test_a_run_is_printed_in_few_lines(monkeypatch, capsys):
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         "http://demo/runs/run-1",
         "1 s wave 0 canary 1 copying",
-        "7 s wave 0 canary 1 restored",
+        "7 s wave 0 canary 1 restoring",
         "8 s wave 0 canary 1 done",
         "99 s wave 1 site AMS 1 failed",
     ]

@@ -80,7 +80,7 @@ def test_whatever_is_not_as_it_should_be_is_printed(change, values, capsys):
     assert all(f"WRONG: {sentence}" in out for sentence in values)
     well = (
         "all routers are done", "configurations are what they were", "byte for byte", "carried its image once",
-        "records of all parts are complete", "whose line was cut went on",
+        "records of all parts are complete", "whose link was cut kept running",
     )  # fmt: skip
     assert sum(one in out for one in well) == (len(well) - 1 if values else len(well))
 
@@ -164,7 +164,7 @@ def test_a_line_is_cut_while_routers_copy_and_mended_behind_the_look_at_the_cent
     assert (lab.done[-1], one.is_cut) == (("mend", "a"), False)
     assert (one.seen.carried_bytes, one.seen.grown_bytes, one.seen.seconds) == (0, 600, 20.0)
     assert one.seen.silent_s > 1000
-    assert "In mid-run the line of a is cut" in capsys.readouterr().out
+    assert "During the run the link of a is cut" in capsys.readouterr().out
 
 
 def test_a_line_that_is_cut_at_the_end_is_mended(monkeypatch):
