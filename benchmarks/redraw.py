@@ -133,7 +133,7 @@ def recorded_speed_test(transcript: str) -> SpeedTest:
     text = re.sub(r"\s+", " ", transcript)
     row = re.search(
         r"times for an image of (\d+) MB .*?"
-        r"(\w+) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+)x",
+        r"(\w+)(?: done)? ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+)x",
         text,
     )
     if row is None:
