@@ -12,7 +12,7 @@ Facts
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Measured, Receiver, Sender
@@ -164,37 +164,45 @@ def claims_too_much(kind: str, rate_bytes_per_s: float, link: LinkSetting) -> bo
     return kind == VerdictKind.BANDWIDTH and rate_bytes_per_s < LINK_IS_FULL * link.payload_bytes_per_s
 
 
-def _row(case: Case, control: str, runs: Sequence[Measured]) -> tuple[str, ...]:
-    stated = [run.judgement.kind if run.judgement else "" for run in runs]
-    alone = [run.kind_by_readings for run in runs]
-    rates = [run.rate_bytes_per_s for run in runs]
-    carries = case.link.payload_bytes_per_s
-    return (
-        case.name,
-        control.upper(),
-        f"{carries / 1e6:.2f}",
-        f"{min(rates) / 1e6:.3g} to {max(rates) / 1e6:.3g}",
-        _counted(stated),
-        f"{sum(kind in case.allowed(control, stated=True) for kind in stated)} of {len(runs)}",
-        _counted(alone),
-        f"{sum(kind in case.allowed(control, stated=False) for kind in alone)} of {len(runs)}",
-    )
+def _verdicts(case: Case, runs_of: Mapping[str, Sequence[Measured]]) -> list[str]:
+    """Return what a flow was called under each control: with the link's rate stated, and by the readings alone."""
+    found = []
+    for control, runs in runs_of.items():
+        stated = [run.judgement.kind if run.judgement else "" for run in runs]
+        found.append(_counted(stated, case.allowed(control, stated=True)))
+        found.append(_counted([run.kind_by_readings for run in runs], case.allowed(control, stated=False)))
+    return found
 
 
-def _counted(kinds: Sequence[str]) -> str:
-    return ", ".join(f"{kind} {count}" for kind, count in Counter(kinds).most_common())
+def _counted(kinds: Sequence[str], allowed: frozenset[VerdictKind]) -> str:
+    """Return the verdicts with their counts, and how many are right unless all are."""
+    counts = ", ".join(f"{kind} {count}" for kind, count in Counter(kinds).most_common())
+    right = sum(kind in allowed for kind in kinds)
+    return counts if right == len(kinds) else f"{counts}: **{right} of {len(kinds)} right**"
 
 
 def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
-    """Return a row per flow, and how many call a link full that is not."""
+    """Return what each flow was called, and how many copies call a link full that is not.
+
+    A flow that was called one thing throughout, and rightly, is named in a line; each other one has a row.
+    """
     good = [run for run in runs if not run.error]
-    by_flow = {
-        (case, control): [run for run in good if (run.cell.arm, run.cell.sender.control) == (case.name, control)]
-        for case in (*CASES, *SMALL_WINDOWS)
-        for control in CONTROLS
-    }
-    rows = [_row(case, control, own) for (case, control), own in by_flow.items() if own]
-    columns = ("flow", "sender", "link MB/s", "copy MB/s", "rate stated", "right", "by the readings alone", "right")
+    throughout: dict[str, list[str]] = {}
+    rows: list[tuple[str, ...]] = []
+    for case in (*CASES, *SMALL_WINDOWS):
+        own = [run for run in good if run.cell.arm == case.name]
+        cells = _verdicts(
+            case, {control: [run for run in own if run.cell.sender.control == control] for control in CONTROLS}
+        )
+        kinds = {run.judgement.kind if run.judgement else "" for run in own} | {run.kind_by_readings for run in own}
+        if len(kinds) == 1 and not any("**" in cell for cell in cells):
+            throughout.setdefault(kinds.pop(), []).append(case.name)
+        elif own:
+            rows.append((case.name, *cells))
+    columns = (
+        "flow",
+        *(f"{control.upper()}, {how}" for control in CONTROLS for how in ("rate stated", "readings only")),
+    )
     shown = [run.judgement.kind if run.judgement else "" for run in good]
     wrong = sum(
         claims_too_much(kind, run.rate_bytes_per_s, run.cell.link) for kind, run in zip(shown, good, strict=True)
@@ -204,4 +212,6 @@ def causes_text(runs: Sequence[Measured], plan: Plan) -> str:
         f"Of {len(good)} copies {wrong} call the link full below {LINK_IS_FULL:.0%} of its stated rate; by the "
         f"readings alone, no rate known, {alone} do."
     )
-    return "\n\n".join((f"`{plan.command}`; {conditions(runs)}", summary, markdown(columns, rows)))
+    lines = "\n".join(f"- throughout *{kind}*, rightly: {'; '.join(names)}" for kind, names in throughout.items())
+    parts = (f"`{plan.command}`; {conditions(runs)}", summary, lines, markdown(columns, rows))
+    return "\n\n".join(part for part in parts if part)

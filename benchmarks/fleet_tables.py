@@ -103,7 +103,7 @@ def _kills(part: Part) -> Iterator[Row]:
         None,
     )
     taken_back = str(part["copies_taken_back"])
-    yield "images that a device dropped itself, for a kill broke the copy behind the last byte", "", taken_back, None
+    yield "images that a device dropped itself, because a kill broke the copy after the last byte", "", taken_back, None
     yield "copies begun, those that a kill broke off included", "", str(part["copies_begun"]), None
 
 

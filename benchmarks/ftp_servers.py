@@ -207,7 +207,7 @@ def main(arguments: list[str]) -> int:
     (options.results / "ftp_servers.json").write_text(report.to_json(session))
     (options.results / "ftp_servers.md").write_text(markdown)
     if options.update_docs:
-        put(_DOCUMENT, "ftp_servers", markdown)
+        put(_DOCUMENT, "ftp_servers", report.to_markdown(session, for_document=True))
     print(markdown)
     missed = [target for target in Summary(session.figures).targets() if target.met is False]
     return 1 if missed else 0

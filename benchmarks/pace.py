@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pace_tables import Part, missed, to_markdown
+from benchmarks.pace_tables import Part, for_document, missed, to_markdown
 from benchmarks.pace_together import measure_together
 from benchmarks.report import conditions, print_progress
 from flashferry.lab.experiment.bench import Bench, image_name, open_bench
@@ -164,7 +164,7 @@ def main() -> None:
     markdown = to_markdown(kept)
     print(markdown)
     if options.update_docs:
-        put(DOCUMENT, "pace", markdown)
+        put(DOCUMENT, "pace", for_document(kept))
     sys.exit(bool(missed({name: kept[name] for name in chosen})))
 
 

@@ -38,6 +38,16 @@ def to_markdown(parts: Part) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def for_document(parts: Part) -> str:
+    """Return the targets of each part that was measured: what the page needs of `to_markdown`."""
+    blocks = []
+    for name, (_, targets) in _PARTS.items():
+        if name in parts:
+            rows = [row for row in parts[name]["rows"] if not row.get("error")]
+            blocks.append(f"**{name}**: {about(parts[name])}.\n\n{targets_table(targets(rows))}")
+    return "\n\n".join(blocks) + "\n"
+
+
 def missed(parts: Part) -> list[str]:
     """Return what was wanted and not found."""
     return [

@@ -100,10 +100,7 @@ def to_markdown(outcomes: dict[str, str], reasons: Reasons, about: str) -> str:
     passed = sum(outcome == "passed" for outcome in outcomes.values())
     failed = sum(outcome == "failed" for outcome in outcomes.values())
     lines = [f"{about} Of {len(outcomes)} tests {passed} pass and {failed} do not.", ""]
-    lines += ["| why a test does not pass | tests |", "|---|---|"]
-    lines += [f"| {reason.title} | {len(reason.tests)} |" for reason in reasons.by_key.values()]
-    for reason in reasons.by_key.values():
-        lines += ["", f"### {reason.title}", "", reason.why]
+    lines += [f"- **{reason.title}** ({len(reason.tests)}). {reason.why}" for reason in reasons.by_key.values()]
     lines += [
         "",
         f"{len(reasons.says_nothing)} of those that pass say nothing of our server; the file of reasons names all.",

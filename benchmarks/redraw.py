@@ -52,7 +52,7 @@ def gain_svg(found: SpeedTest) -> str:
         f"its own TCP settings: a window of {found.as_is_window_bytes / 1e3:.0f} kB, {found.as_is_mb_per_s:.2f} MB/s"
     )
     tuned = (
-        f"tuned for the copy, then put back: a window of {found.tuned_window_bytes / 1e6:.2f} MB and SACK, "
+        f"tuned for the copy, then restored: a window of {found.tuned_window_bytes / 1e6:.2f} MB and SACK, "
         f"{found.tuned_mb_per_s:.2f} MB/s"
     )
     title = (
@@ -133,7 +133,7 @@ def recorded_speed_test(transcript: str) -> SpeedTest:
     text = re.sub(r"\s+", " ", transcript)
     row = re.search(
         r"times for an image of (\d+) MB .*?"
-        r"(\w+) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+)x",
+        r"(\w+)(?: done)? ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+) MB/s (\d+ (?:min|s)) ([\d.]+)x",
         text,
     )
     if row is None:

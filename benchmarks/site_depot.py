@@ -37,6 +37,7 @@ from benchmarks.fleet_ground import Controller, configurations
 from benchmarks.fleet_tap import WireTap
 from benchmarks.lab_driver import conditions, head, row
 from benchmarks.summary import Target
+from flashferry.lab.experiment.harness import missed_targets
 from flashferry.lab.link import load_profile
 from flashferry.lab.world import DepotSpec, DeviceSpec, SiteSpec, World, WorldSpec, start_world
 from flashferry.lab.world_spec import write_inventory
@@ -82,7 +83,6 @@ class Arm:
         sync_s: What of that the depot's sync took.
         line_bytes: What was put on the line towards the site.
         payload_bytes: What of that was TCP's payload, without SSH.
-        lan_bytes: What the LAN carried to devices.
         staged: How many devices hold the image.
         as_before: Whether every configuration is what it was.
     """
@@ -93,7 +93,6 @@ class Arm:
     sync_s: float
     line_bytes: int
     payload_bytes: int
-    lan_bytes: int
     staged: int
     as_before: bool
 
@@ -108,7 +107,6 @@ def measure(name: str, case: Case) -> Arm:
             copy_s, sync_s = ground.play(name)
             seconds = time.monotonic() - began_s
             time.sleep(1)
-        lan = world.lan_traffic(SITE)
         return Arm(
             name=name,
             seconds=seconds,
@@ -116,7 +114,6 @@ def measure(name: str, case: Case) -> Arm:
             sync_s=sync_s,
             line_bytes=world.link_counters(SITE)["to_site"]["offered_bytes"],
             payload_bytes=tap.payload_bytes(SITE),
-            lan_bytes=lan.from_depot_bytes + lan.between_devices_bytes,
             staged=sum(ground.is_staged(device.name) for device in world.devices),
             as_before=configurations(world) == before,
         )
@@ -267,8 +264,8 @@ def targets(arms: dict[str, Arm], case: Case) -> list[Target]:
 
 
 COLUMNS = (
-    "arm", "site done, s", "of that the one copy or the sync, s", "bytes on the line", "of the image",
-    "payload on the line", "of the image", "bytes on the LAN", "routers with the image",
+    "arm", "site done, s", "of that the one copy or the sync, s", "bytes on the line, of the image",
+    "payload on the line, of the image", "routers with the image",
 )  # fmt: skip
 
 
@@ -278,11 +275,8 @@ def cells(arm: Arm, case: Case) -> tuple[str, ...]:
         arm.name,
         f"{arm.seconds:.1f}",
         f"{arm.copy_s or arm.sync_s:.1f}" if arm.copy_s or arm.sync_s else "-",
-        f"{arm.line_bytes:,}",
         f"{arm.line_bytes / case.size_bytes:.3f}",
-        f"{arm.payload_bytes:,}",
         f"{arm.payload_bytes / case.size_bytes:.4f}",
-        f"{arm.lan_bytes:,}" if arm.lan_bytes else "-",
         f"{arm.staged}{'' if arm.as_before else ', changed'}",
     )
 
@@ -300,7 +294,7 @@ def page(arms: dict[str, Arm], case: Case, where: str) -> str:
         f"|{'---|' * len(COLUMNS)}",
         *(f"| {' | '.join(cells(arm, case))} |" for arm in arms.values()),
         "",
-        *(f"- {one.text}: {one.found}{'' if one.met is not False else ', MISSED'}" for one in targets(arms, case)),
+        missed_targets((one.text, one.found, one.met) for one in targets(arms, case)),
     ]
     return "\n".join(lines) + "\n"
 

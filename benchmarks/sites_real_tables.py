@@ -21,7 +21,11 @@ def to_markdown(kept: Part) -> str:
         lines = [text for name, part in runs for text in (f"**{name}**: {_about(part)}", "")]
         lines += [_row(_COLUMNS), f"|{'---|' * len(_COLUMNS)}", *(_row(_cells(*one)) for one in runs)]
         blocks.append("\n".join(lines))
-        blocks += [_done(name, part) for name, part in runs if part["hardships"]]
+        blocks += [
+            f"In *{name}*: {len(part['hardships'])} hardships: a line cut; agent, runs, broker killed -9."
+            for name, part in runs
+            if part["hardships"]
+        ]
     if "deaths" in kept:
         blocks.append(_deaths(kept["deaths"]))
     return "\n\n".join(blocks) + "\n"
@@ -59,31 +63,16 @@ def _cells(name: str, part: Part) -> tuple[str, ...]:
     )
 
 
-def _done(name: str, part: Part) -> str:
-    head = f"What was done in *{name}*, from the start of `stage`:"
-    return "\n".join([head, "", *(f"- {one}" for one in part["hardships"])])
-
-
 def _deaths(part: Part) -> str:
-    """Tell of agents that died for good."""
+    """Return what became of the routers of agents that died for good."""
     size, rounds = part["size"], part["rounds"]
-    head = (
-        f"**dead for good**: `{part['command']}`, {part['at']} UTC, {part['took_s']} s, load {part['load_average']} "
-        f"before: {size['routers']:,} routers, {size['sites']} sites, {size['agents']} real agents."
+    changed = sum(len(one["changed"]) + len(one["changed_elsewhere"]) for one in rounds)
+    took = sorted(one["recover_s"] for one in rounds)
+    codes = ", ".join(sorted({str(one["exit_code"]) for one in rounds}))
+    return (
+        f"**dead for good**: `{part['command']}`, {part['at']} UTC, load {part['load_average']} before: "
+        f"{size['routers']:,} routers, {size['sites']} sites, {size['agents']} real agents. {len(rounds)} agents "
+        f"killed with their runs, {sum(one['tuned'] for one in rounds)} routers tuned at that moment; "
+        f"`flashferry recover` took {took[0]:.0f} to {took[-1]:.0f} s (exit code {codes}), "
+        f"and {changed} configurations differ afterwards."
     )
-    names = ("seed", "agent", "killed after", "its routers then", "tuned then", "recover", "changed behind it")
-    rows = [
-        _row(
-            (
-                str(one["seed"]),
-                one["agent"],
-                f"{one['waited_s']:.0f} s",
-                ", ".join(f"{count} {state}" for state, count in sorted(one["states"].items())),
-                str(one["tuned"]),
-                f"{one['recover_s']:.0f} s, exit code {one['exit_code']}",
-                str(len(one["changed"]) + len(one["changed_elsewhere"])),
-            )
-        )
-        for one in rounds
-    ]
-    return "\n".join([head, "", _row(names), f"|{'---|' * len(names)}", *rows])

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import conditions, print_progress
-from benchmarks.transports_wan_tables import Part, missed, to_markdown
+from benchmarks.transports_wan_tables import Part, for_document, missed, to_markdown
 from benchmarks.wan_servers import Client, Served, running_nginx, running_ours, running_sshd, version
 from flashferry.lab.enter import enter_core
 from flashferry.lab.errors import LabError
@@ -279,7 +279,7 @@ def main() -> int:
     markdown = to_markdown(held)
     print(markdown)
     if options.update_docs:
-        put(DOCUMENT, "transports_wan", markdown)
+        put(DOCUMENT, "transports_wan", for_document(held))
     for text in missed(held):
         print_progress(f"missed: {text}")
     return 1 if missed(held) else 0

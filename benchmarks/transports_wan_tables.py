@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.report import about
-from flashferry.lab.experiment.harness import targets_table
+from flashferry.lab.experiment.harness import missed_targets, targets_table
 
 Part = dict[str, Any]
 Target = tuple[str, str, bool]
@@ -45,6 +45,35 @@ def to_markdown(held: Part) -> str:
         targets_table(targets(rows)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def for_document(held: Part) -> str:
+    """Return the medians and the targets that are missed: what the page needs of `to_markdown`."""
+    rows = [row for row in held["rows"] if not row.get("error")]
+    sessions = held["sessions"]
+    days = sorted({one["at"][:10] for one in sessions})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    versions = ", ".join(dict.fromkeys(found for one in sessions for found in one["versions"].values() if found))
+    losses = sorted({row["loss_ratio"] for row in rows})
+    lines = [
+        f"{len(rows)} copies in {len(sessions)} sessions, {when}; {versions}.",
+        "",
+        f"| server and device, MB/s | {' | '.join(f'{loss:.2%} loss' for loss in losses)} | windows allow |",
+        f"|---|{'---|' * len(losses)}---|",
+        *_document_rows(rows, losses),
+        "",
+        missed_targets(targets(rows)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _document_rows(rows: list[Part], losses: list[float]) -> Iterator[str]:
+    for case in (name for name in NAMES if any(row["case"] == name for row in rows)):
+        model = next(row.get("model_bytes_per_s") for row in rows if row["case"] == case)
+        digits = 3 if model else 2
+        medians = (statistics.median(rates) if (rates := _rates(rows, case, loss)) else None for loss in losses)
+        figures = " | ".join("" if one is None else f"{one / 1e6:.{digits}f}" for one in medians)
+        yield f"| {NAMES[case]} | {figures} | {f'{model / 1e6:.3f}' if model else ''} |"
 
 
 def missed(held: Part) -> list[str]:

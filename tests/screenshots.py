@@ -155,20 +155,21 @@ def page_map(folder: Path) -> str:
     lines = [
         "# The pages of the staging service",
         "",
-        "Each page of `flashferry service`, the question that it answers, and a picture, wide and light. Beside it in",
-        f"[{where}]({where}) are `-1400-dark`, `-400-light` and `-400-dark` (as on a phone), of some `-print`. Names",
-        "and figures are made up; `python -m tests.screenshots --update-docs` takes the pictures and writes this page.",
+        "Each page of `flashferry service`, with a picture, wide and light, and the question that it answers.",
+        f"Beside it in [{where}]({where}) are `-1400-dark`, `-400-light` and `-400-dark` (as on a phone), of some",
+        "`-print`. Names and figures are made up; `python -m tests.screenshots --update-docs` takes the pictures",
+        "and writes this page.",
         "A test checks all pages with hostile names: labels of controls, contrast (WCAG 2.2, AA), headings and",
         "order of the Tab key, no sideways scrolling.",
         "",
         "| page | answers |",
         "|---|---|",
     ]
-    lines += [f"| [{one.name}](#{one.name}) `{one.route or 'any'}` | {one.answers} |" for one in PAGES]
-    for one in PAGES:
-        lines += ["", f"## {one.name}", "", f"![page {one.name}]({where}/{one.name}-1400-light.webp)"]
-    lines += ["", "## A fresh service", "", "What the first admin sees first."]
-    lines += [f"\n![{path}]({where}/fresh-{_word(path)}.webp)" for path in ("/tonight", "/admin")]
+    lines += [
+        f"| [{one.name}]({where}/{one.name}-1400-light.webp) `{one.route or 'any'}` | {one.answers} |" for one in PAGES
+    ]
+    fresh = " and ".join(f"[{path}]({where}/fresh-{_word(path)}.webp)" for path in ("/tonight", "/admin"))
+    lines += ["", f"What the first admin of a fresh service sees: {fresh}."]
     return "\n".join(lines) + "\n"
 
 

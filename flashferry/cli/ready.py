@@ -55,7 +55,7 @@ def print_answer(found: ReadyResult) -> None:
     rest = len(answers) - good - lost
     parts = [f"{good} of {counted(len(answers), 'device')} ready"]
     parts += [f"{rest} not"] if rest else []
-    parts += [f"{lost} could not be looked at"] if lost else []
+    parts += [f"{lost} could not be checked"] if lost else []
     about = f"plan {found.plan[:12]}: " if found.plan else ""
     answer = "yes" if found.ready else "no"
     console().print(f"{about}{answer}: {', '.join(parts)}", style=GOOD if found.ready else BAD)

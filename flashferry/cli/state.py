@@ -110,7 +110,7 @@ def _print_check(found: StateCheck) -> None:
 
 
 def _print_restored(files: tuple[str, ...], state_dir: Path | None) -> None:
-    put = f"{counted(len(files), 'file')} put back into {api.state_folder(state_dir)}"
+    put = f"{counted(len(files), 'file')} restored into {api.state_folder(state_dir)}"
     console().print(f"{put}; '{command('status')}' shows which devices were being staged")
 
 

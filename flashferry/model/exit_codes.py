@@ -73,13 +73,13 @@ _STUDY = {
 VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "check": {
         ExitCode.OK: "all devices can be staged, or have the image; nothing was changed",
-        ExitCode.DEVICES_FAILED: "some devices could not be looked at, or could not fetch from us",
+        ExitCode.DEVICES_FAILED: "some devices could not be checked, or could not fetch from us",
         ExitCode.REFUSED: "some devices were refused: they cannot be staged as they are; none failed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "ready": {
         ExitCode.OK: "all devices are ready to boot their images, or run them; nothing was changed",
-        ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
+        ExitCode.DEVICES_FAILED: "some devices could not be checked; nothing was changed",
         ExitCode.REFUSED: "some devices are not ready, or that is unknown; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
@@ -119,7 +119,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     },
     "dry-run": {
         ExitCode.OK: "all devices could be staged as shown, or have the image; nothing was changed",
-        ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
+        ExitCode.DEVICES_FAILED: "some devices could not be checked; nothing was changed",
         ExitCode.REFUSED: "some devices would be refused, none failed; nothing was changed",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
@@ -211,7 +211,7 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.INTERRUPTED: "interrupted by the operator; nothing was written",
     },
     "doctor": {
-        ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
+        ExitCode.OK: "this host was checked; 'is_good' says of each finding whether it is as it should be",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
     "nightly": {

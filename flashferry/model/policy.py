@@ -353,7 +353,8 @@ def _checked(known: Setting, value: object) -> object:
         found = msgspec.convert(value, known.kind)
     except msgspec.ValidationError as error:
         raise ConfigInvalid(
-            f"{known.on}: {error}, found {value!r}", hint="Give one of the values that docs/plan.md lists"
+            f"{known.on}: {error}, found {value!r}",
+            hint="Give one of the values that 'flashferry stage --help-all' lists",
         ) from None
     least, most = known.least, known.most
     if isinstance(found, int) and not ((least is None or found >= least) and (most is None or found <= most)):

@@ -61,7 +61,7 @@ def compare_clocks(*, device_s: float | None, server_s: float | None, wall_s: fl
     said = []
     if device_s is not None and server_s is not None and _differ(device_s, server_s):
         meaning = (
-            "the device went on behind the last byte, writing flash or checking"
+            "the device kept running after the last byte, writing flash or checking"
             if device_s > server_s
             else "the device's clock does not count all of the transfer"
         )

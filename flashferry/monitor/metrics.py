@@ -172,7 +172,7 @@ class RunInstruments(Instruments):
         super().__init__()
         self.device_failures = self._counter("device_failures", "Devices that came to a bad end, by kind.", "kind")
         self.restores_incomplete = self._counter(
-            "restores_incomplete", "Devices that could not be put back as they were.", "site"
+            "restores_incomplete", "Devices that could not be restored as they were.", "site"
         )
         self.retries = self._counter("retries", "Devices started again after a failure.", "site")
         self.hash_seconds = self._histogram("hash_seconds", "Duration of the hash on the device.", _HASH_S)

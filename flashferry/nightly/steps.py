@@ -510,7 +510,7 @@ class _Flow:
             left = removable(self._backend, self._reap_rules, now=self._clock.now())
             if not left:
                 raise
-            return f"{error.message}; looked at again once {counted(len(left), 'lab')} of dead nights went"
+            return f"{error.message}; checked again once {counted(len(left), 'lab')} of dead nights went"
 
     def _asked_backend(self) -> str:
         self._preflight = found = self._backend.preflight(self._topology)

@@ -174,7 +174,7 @@ def _with_finish(found: Found, session: DeviceSession, check: CheckReport) -> Fo
     try:
         others = others_of(session, check)
     except FlashferryError as error:
-        notes = (*notes, f"whether the image goes to another supervisor, too, could not be looked at: {error.message}")
+        notes = (*notes, f"whether the image goes to another supervisor, too, could not be checked: {error.message}")
     # The check reports an older train.
     older = without_add(check.version, f"{check.file_system}{planned.image}")
     if planned.adds and not boots_packages and older is None:

@@ -11,7 +11,7 @@ The duration of a device's other steps is with these steps (`tasks.steps`). It w
 whole run", stage of a new image by steps, LAN at 1 ms and the published link at 100 ms; linear fit, plus three
 exchanges added since): check 0.85 s + 20 round trips; snapshot, tuning and the FTP login 0.3 s + 20; restore and proof
 0.03 s + 9.4. The start of a BBR flow costs about 6 round trips of full rate (the probes in docs/demo-transcript.md: 30
-MB at 100 ms in 5.7 s, at the steady rate 5.01 s). Stand-ins answer at once; an old router's own seconds are not known
+MB at 100 ms in 5.6 s, at the steady rate 5.03 s). Stand-ins answer at once; an old router's own seconds are not known
 before it was staged once.
 """
 

@@ -246,7 +246,7 @@ def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> Restor
     doubt = None
     if device.host not in job.confirmed and not job.journal.is_original(device):
         doubt = (
-            f"this journal is a copy, or was put back from a backup: run {device.run_id} may be alive where it was "
+            f"this journal is a copy, or was restored from a backup: run {device.run_id} may be alive where it was "
             f"taken from, or over ('flashferry recover --device-is {device.host}' if neither is so)"
         )
     once = partial(

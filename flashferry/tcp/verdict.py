@@ -310,7 +310,7 @@ def _receiver_advice(whole: Overview) -> str:
         return (
             "No window and no line helps: take SCP, or HTTP or FTP where clear text is allowed: there it need not ask."
         )
-    advice = "A larger window will not help; look at the device's flash and CPU."
+    advice = "A larger window will not help; check the device's flash and CPU."
     if not whole.cipher:
         return advice
     if whole.channel_waiting_bytes is None:

@@ -45,7 +45,7 @@ _QUESTIONS = (
     _kind(
         "A1",
         "question drawn again",
-        "a message to all terminals or syslog has a question drawn again, before or behind its answer",
+        "a message to all terminals or syslog has a question drawn again, before or after its answer",
         draws.drawn_again,
         weight=6,
     ),
@@ -70,7 +70,7 @@ _QUESTIONS = (
     _surprise("enable", "between `enable` and the password"),
     _surprise("show", "at a `show` command"),
     _surprise("configure", "at `configure terminal`"),
-    _surprise("line", "behind a configuration line", weight=2),
+    _surprise("line", "after a configuration line", weight=2),
     _surprise("end", "at `end`"),
     _surprise("copy", "before the copy", weight=4),
     _surprise("copying", "in mid-copy", weight=2),
@@ -127,7 +127,7 @@ _WORDS = (
         weight=3,
         on=_NEWER,
     ),
-    _kind("A5", "configuration lags", "`show running-config` is seconds behind", _one_of("lag_s", 0.6, 1.5, 3.0)),
+    _kind("A5", "configuration lags", "`show running-config` is seconds late", _one_of("lag_s", 0.6, 1.5, 3.0)),
     _kind("A5", "line never shown", "a line is in force and not shown", _never_shown),
     _kind(
         "A5",
@@ -205,18 +205,18 @@ _FILES = (
     _kind(
         "+",
         "a colleague's file appears",
-        "at the target, behind the check, also in other letters",
+        "at the target, after the check, also in other letters",
         draws.colleagues_file,
         weight=3,
     ),
     _kind("+", "result before the data", "`bytes copied` comes first", _turned(early_result=True)),
-    _kind("+", "copy fails in the end", "behind the last byte", draws.ends_badly),
+    _kind("+", "copy fails in the end", "after the last byte", draws.ends_badly),
 )
 
 _LINE = (
     _kind("B16", "endless output", "a command's output does not end", draws.endless),
     _kind("B16", "half lines", "output comes in pieces", _turned(half_lines=True)),
-    _kind("B16", "output behind the prompt", "text, prompts, questions behind it", draws.behind, weight=3),
+    _kind("B16", "output behind the prompt", "text, prompts, questions after it", draws.behind, weight=3),
     _kind("B16", "slow output", "a command's output trickles", draws.slow),
     _kind("B16", "never hangs up", "`exit` is met by silence", _turned(never_hangs_up=True)),
     _kind("+", "pages anyway", "`--More--` in spite of `terminal length 0`", _turned(pages=True)),

@@ -1,4 +1,4 @@
-"""What many seeds came to: a row per behaviour, and the seeds that broke a judgement."""
+"""What many seeds came to: how often each behaviour struck, and the seeds that broke a judgement."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from pathlib import Path
 
 from flashferry.core.values import as_dict
 from tests.adversary.finding import Ending
-from tests.adversary.judge import MEANINGS, Judgement, complaints
-from tests.adversary.kinds import KINDS
+from tests.adversary.judge import Judgement, complaints
+from tests.adversary.kinds import BY_NAME
 from tests.adversary.player import Played
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adversary.md"
 BEGIN, END = "<!-- adversary: begin -->", "<!-- adversary: end -->"
-_JUDGED = (Judgement.RESTORED, Judgement.TRUE, Judgement.SECRET, Judgement.INTACT)
 NOTHING = "(nothing)"
 
 
@@ -82,33 +81,20 @@ def load(path: Path) -> list[Result]:
 
 
 def table(results: list[Result]) -> str:
-    """Return conditions, the table and the breaking seeds in Markdown."""
-    heads = " | ".join(f"broke {int(one)}" for one in _JUDGED)
+    """Return conditions, how often each behaviour struck, and the breaking seeds in Markdown."""
     lines = [
-        *(f"- **{int(one)}**: {MEANINGS[one]}" for one in _JUDGED),
-        "",
         conditions(results),
         "",
-        f"| behaviour | point | what it is | cases | in play | done | {heads} |",
-        f"|---|---|---|---|---|---|{'---|' * len(_JUDGED)}",
-        *(_row(name, point, says, results) for name, point, says in _kinds()),
+        f"In play: {', '.join(f'{name} {_in_play(name, results)}' for name in (NOTHING, *BY_NAME))}.",
     ]
     if broken := [one for one in results if one.broken]:
         lines += ["", *(line for one in broken for line in _broken(one))]
     return "\n".join(lines) + "\n"
 
 
-def _kinds() -> Iterator[tuple[str, str, str]]:
-    yield NOTHING, "", "a router in good order"
-    yield from ((kind.name, kind.point, kind.says) for kind in KINDS)
-
-
-def _row(name: str, point: str, says: str, results: list[Result]) -> str:
-    drawn = [one for one in results if (name in one.behaviours if name != NOTHING else not one.behaviours)]
-    struck = [one for one in drawn if name in one.struck or name == NOTHING]
-    counts = [sum(int(judgement) in one.judgements for one in struck) for judgement in _JUDGED]
-    cells = [name, point, says.replace("|", "\\|"), len(drawn), len(struck), sum(one.is_done for one in struck)]
-    return f"| {' | '.join(map(str, [*cells, *(count or '' for count in counts)]))} |"
+def _in_play(name: str, results: list[Result]) -> int:
+    """Return in how many cases a behaviour struck; `(nothing)`: how many had none."""
+    return sum(name in one.struck if name != NOTHING else not one.behaviours for one in results)
 
 
 def _broken(result: Result) -> Iterator[str]:

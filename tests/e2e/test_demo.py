@@ -31,13 +31,13 @@ def test_the_demo_ends_well(demo):
     for number in range(1, 8):
         assert f"\n{number}. " in demo.stdout
     for host in ("xe1", "ios1", "web1", "scp1"):
-        assert f"{host}: seen from behind its back, its running and startup configurations are what" in demo.stdout
+        assert f"{host}: inspected without SSH: its running and startup configurations are what" in demo.stdout
     assert demo.stdout.splitlines()[-1] == "  flashferry stage --inventory DIR --image FILE --host NAME"
 
 
 def test_its_figures(demo):
     """IOS-XE gains much, IOS is held back by its flash; hashes are those of the files."""
-    scenario = demo.stdout.partition("7. What came of it")[2]
+    scenario = demo.stdout.partition("7. Results")[2]
     rows = dict(re.findall(r"(?m)^(xe1|ios1|web1|scp1)( .*)$", scenario))
     rates = {host: [float(one) for one in re.findall(r" (\d+\.\d+)", row)] for host, row in rows.items()}
     assert {host: row.split()[0] for host, row in rows.items()} == {

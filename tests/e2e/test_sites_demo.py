@@ -56,14 +56,14 @@ def test_the_demo_ends_well(demo):
     assert demo.returncode == 0, demo.stdout + demo.stderr
     for number in range(1, 8):
         assert f"\n{number}. " in demo.stdout
-    assert "NOT WELL" not in demo.stdout
-    assert "the site whose line was cut went on" in demo.stdout
+    assert "WRONG" not in demo.stdout
+    assert "the site whose link was cut kept running" in demo.stdout
     assert not left("whole")
 
 
 def test_its_figures(demo):
     """Each line carried one image, neighbours gave what they are said to have, and silence was told by the centre."""
-    scenario = demo.stdout.partition("7. What came of it")[2]
+    scenario = demo.stdout.partition("7. Results")[2]
     ratios = re.findall(r"(?m)^(?:AMS|OSL|LIM) .* MB +.* MB +(\d\.\d\d) ", scenario)
     assert len(ratios) == 3
     assert all(1 < float(one) <= MOST_RATIO for one in some(ratios))

@@ -37,7 +37,7 @@ def test_the_table_of_inventory_keys_is_what_the_keys_say():
 
 
 def test_the_settings_of_the_documents_are_those_of_a_policy():
-    """docs/plan.md lists each with its option, default, and where it may change."""
+    """docs/plan.md lists each with its option, its name, and where it may change."""
     text = PLAN_PAGE.read_text(encoding="utf-8")
     assert text == with_settings_table(text), "stale: run python -m tests.house --update-docs"
 

@@ -113,7 +113,7 @@ def _write(output: Path, lines: Iterator[str]) -> None:
 def _print_verified(found: Verified) -> None:
     if found.is_whole:
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        echo(f"The audit is whole: {counted(found.count, 'entry', 'entries')}, looked at {at}.")
+        echo(f"The audit is whole: {counted(found.count, 'entry', 'entries')}, verified {at}.")
     else:
         echo(f"THE AUDIT IS NOT WHOLE: {counted(found.count, 'entry', 'entries')}.")
         for fault in found.faults:

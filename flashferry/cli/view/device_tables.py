@@ -449,7 +449,7 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
         instead = f"    ! /md5 where the device refuses {_SHA512}" if f" {_SHA512} " in typed else ""
         yield f"  {typed}{instead}"
     if plan.restore:
-        yield from _configured("put back", plan.restore)
+        yield from _configured("restore", plan.restore)
 
 
 def _instead(tune: TunePlan) -> dict[str, str]:

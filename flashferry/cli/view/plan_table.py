@@ -300,7 +300,7 @@ def _print_depots(plan: FleetPlan) -> None:
         console().print(f"Depots and neighbours: {plan.savings.sentence}.")
     if plan.depot_advice:
         console().print()
-        console().print("These sites should have a depot, each looked at by itself (depot in the inventory):")
+        console().print("These sites should have a depot, each considered by itself (depot in the inventory):")
         _print_advice(plan.depot_advice[:MOST_ROWS])
         if (more := len(plan.depot_advice) - MOST_ROWS) > 0:
             console().print(f"and {counted(more, 'site')} more; --output and --json have all of them")

@@ -171,6 +171,6 @@ def _described(arm: Arm) -> str:
     says = f", router says {rate(arm.device_bytes_per_s)}" if arm.device_bytes_per_s else ""
     syn = f"; SYN: {arm.syn.describe()}" if arm.syn else ""
     return (
-        f"{rough_megabytes(arm.size_bytes)} in {arm.duration_s:.1f} s = {rate(arm.server_bytes_per_s)}{says}; behind "
+        f"{rough_megabytes(arm.size_bytes)} in {arm.duration_s:.1f} s = {rate(arm.server_bytes_per_s)}{says}; after "
         f"the start, which cost {start:.0%}, {rate(arm.steady_bytes_per_s)}; {arm.sender.congestion_control}{syn}"
     )

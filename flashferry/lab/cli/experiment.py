@@ -172,7 +172,7 @@ def _reported(
     found = study.write_published(done, plan)
     if docs is not None:
         documents.document_published(docs, found, done, plan)
-    text = documents.published_text(found, done, plan, with_verdicts=False)
+    text = documents.published_text(found, done, plan)
     return [study.row_json(row) for row in found], text
 
 
@@ -339,7 +339,10 @@ def _print(report: Report, folder: Path) -> None:
     echo(f"{report.text}\n")
     if not report.is_whole:
         echo("Some copies are not done; the same command goes on with the rest.")
-    echo(f"Figures: {folder / 'report.json'}, results.jsonl, conditions.json; graph: {folder / report.graph_name}")
+    echo(
+        f"Figures: {folder / 'report.json'}, report.md, results.jsonl, conditions.json; "
+        f"graph: {folder / report.graph_name}"
+    )
 
 
 def peers(

@@ -31,7 +31,7 @@ def service_demo(
         typer.Option(
             "--folder",
             metavar="DIR",
-            help="A new folder for the service's state, to look at later (default: gone with the lab).",
+            help="A new folder for the service's state, to inspect later (default: gone with the lab).",
         ),
     ] = None,
 ) -> None:

@@ -294,7 +294,7 @@ def play(
 
     def end(first: bool) -> None:
         if first:
-            say("ending all of it; routers under way are put back, unless Ctrl-C comes again")
+            say("stopping; routers being staged are restored first, unless you press Ctrl-C again")
         else:
             hurry.set()
 
@@ -343,5 +343,5 @@ def print_checks(checks: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]
         if text and not found:
             print_line(text, style=GOOD)
     for sentence in wrong:
-        print_line(f"NOT WELL: {sentence}", style=BAD)
+        print_line(f"WRONG: {sentence}", style=BAD)
     return tuple(wrong)

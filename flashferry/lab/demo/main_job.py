@@ -79,9 +79,9 @@ def print_result(probed: RunReport, staged: Sequence[RunReport], differences: di
     for host, found in differences.items():
         line(
             host,
-            f"seen from behind its back, its configuration is not what it was: {found}"
+            f"inspected without SSH: its configuration is not what it was: {found}"
             if found
-            else "seen from behind its back, its running and startup configurations are what they were",
+            else "inspected without SSH: its running and startup configurations are what they were",
             BAD if found else GOOD,
         )
     proven = all(device.restored is Restored.RESTORED for _, device in after)
@@ -187,7 +187,7 @@ class _Demo:
         self._check()
         probed = self._probe()
         staged = [self._stage(number, *what) for number, what in enumerate(STAGED, 4)]
-        step(4 + len(STAGED), "What came of it, speeds in MB/s")
+        step(4 + len(STAGED), "Results, speeds in MB/s")
         unchanged = print_result(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE

@@ -14,7 +14,6 @@ from flashferry.lab.experiment.study import Plan
 from flashferry.lab.experiment.sweep import by_place, regrets
 from flashferry.lab.experiment.tables import (
     AUTO,
-    beside_host_bbr,
     beside_published,
     conditions,
     gain_by_tuning,
@@ -24,10 +23,8 @@ from flashferry.lab.experiment.tables import (
     mb,
     published_table,
     seeds_table,
-    syn_table,
-    tally,
     time_for_image,
-    verdict_list,
+    verdict_totals,
 )
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
@@ -37,23 +34,18 @@ _GAINS = (
 _TALLIED = "Verdicts that name what the arm was built to be limited by:"
 
 
-def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_verdicts: bool = True) -> str:
-    """Return the section on the published experiment.
+def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan) -> str:
+    """Return the section on the published experiment, made from `runs`.
 
-    `runs`: What they were made from. `with_verdicts`: Whether the verdict of each arm's median run follows: long,
-    folded up.
+    What each arm's verdict rests on, and what the clients offered, is in `report.html` in the plan's folder.
     """
-    verdicts = f"<details><summary>The verdict of each arm's median run</summary>\n\n{verdict_list(rows)}\n\n</details>"
     return "\n\n".join(
         (
             f"`{plan.command}`; {conditions(runs)}",
             published_table(rows),
             *_gains(rows),
             *_part("The article's server here, beside the article:", beside_published(rows)),
-            *_part("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
-            *_part(_TALLIED, tally(rows)),
-            *_part("What the clients offered:", syn_table(rows)),
-            *((verdicts,) if with_verdicts else ()),
+            *_part(_TALLIED, verdict_totals(rows)),
         )
     )
 
@@ -75,11 +67,18 @@ def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measu
     found = (
         f"`{plan.command}`; {conditions(runs)}",
         seeds_table(rows_by_loss),
-        held_to(rows_by_loss),
+        _missed(held_to(rows_by_loss)),
         _TALLIED,
-        tally(every_row),
+        verdict_totals(every_row),
     )
     return "\n\n".join(part for part in found if part)
+
+
+def _missed(lines: str) -> str:
+    """Return how many of the targets are met, and those that are missed."""
+    every = lines.splitlines()
+    missed = [line for line in every if line.endswith("**missed**.")]
+    return "\n".join([f"{len(every) - len(missed)} of {len(every)} targets are met.", *missed]) if every else ""
 
 
 def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:

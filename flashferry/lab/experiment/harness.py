@@ -96,6 +96,14 @@ def targets_table(targets: Iterable[tuple[str, str, bool | None]], undecided: st
     return markdown(("target", "found", ""), ((text, found, words[met]) for text, found, met in targets))
 
 
+def missed_targets(targets: Iterable[tuple[str, str, bool | None]]) -> str:
+    """Return how many targets are met, then each that is missed; one that is undecided counts as neither."""
+    given = list(targets)
+    missed = [f"- **missed**: {text}: {found}" for text, found, met in given if met is False]
+    met_count = sum(met is True for _, _, met in given)
+    return "\n".join([f"{met_count} of {met_count + len(missed)} targets are met.", *([""] if missed else []), *missed])
+
+
 def write(path: Path, text: str) -> Path:
     """Write a file and the folders that it needs; return its path. Raises LabError: it cannot be written."""
     try:

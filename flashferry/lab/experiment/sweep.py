@@ -262,6 +262,13 @@ def heat_map(found: Sequence[Regret]) -> str:
     return markdown(("loss", "RTT ms", *heads), rows)
 
 
+def _misses(found: Sequence[Regret]) -> str:
+    """Return the places where `auto` misses more than a little of the best sender's goodput, the most first."""
+    far = sorted((one for one in found if one.share > NEAR_SHARE), key=lambda one: -one.share)
+    shown = "; ".join(f"{one.place.name}: {one.share:.0%}" for one in far)
+    return f"Misses more than {NEAR_SHARE:.0%} of the best sender's goodput at: {shown or 'no place'}."
+
+
 def _regret(regret: Regret | None) -> str:
     if regret is None:
         return ""
@@ -295,7 +302,10 @@ def _part(count: int, of: Sequence[object]) -> str:
 
 
 def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
-    """Write report.json, runs.csv, report.md and report.html into the folder; return the text for people."""
+    """Write report.json, runs.csv, report.md and report.html into the folder; return the text for people.
+
+    The text lacks the tables of all places, which report.md has.
+    """
     places = by_place(runs)
     found = regrets(places)
     sentences = in_short(runs, found, places)
@@ -303,13 +313,16 @@ def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:
         (
             f"`{plan.command}`; {conditions(runs)}",
             "\n".join(f"- {each}" for each in sentences),
-            "What auto misses of the best sender's goodput (! = it sends more than 5 % again):",
-            heat_map(found),
-            "Goodput in MB/s / share sent again, medians:",
-            goodput_table(places),
+            _misses(found),
         )
     )
-    write(plan.folder / "report.md", text + "\n")
+    tables = (
+        "What auto misses of the best sender's goodput (! = it sends more than 5 % again):",
+        heat_map(found),
+        "Goodput in MB/s / share sent again, medians:",
+        goodput_table(places),
+    )
+    write(plan.folder / "report.md", "\n\n".join((text, *tables)) + "\n")
     write(plan.folder / "runs.csv", runs_csv(runs))
     document = {"schema": SCHEMA, "command": plan.command, "conditions": conditions(runs), "in_short": sentences}
     rows = [

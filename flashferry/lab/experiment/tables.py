@@ -94,13 +94,6 @@ def syn_table(rows: Sequence[Row]) -> str:
     return markdown(("arm", "SYN of the data connection"), seen.items())
 
 
-def verdict_list(rows: Sequence[Row]) -> str:
-    """Return the verdict of each arm's median run in a sentence; `report.html` has its evidence."""
-    return "\n".join(
-        f"- {row.arm.name}, {row.sender.name}: {row.judgement.sentence}" for row in rows if row.judgement is not None
-    )
-
-
 def runs_csv(runs: Sequence[Measured]) -> str:
     """Return a line per run."""
     text = io.StringIO()
@@ -190,7 +183,12 @@ def tally(rows: Sequence[Row]) -> str:
         f"- {arm}, {_senders_of(own)}: {_right_of(own)} name {' or '.join(kinds)}."
         for (arm, kinds), own in groups.items()
     ]
-    return "\n".join([*lines, f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
+    return "\n".join([*lines, verdict_totals(rows)])
+
+
+def verdict_totals(rows: Sequence[Row]) -> str:
+    """Return how many verdicts of all arms are right, and what is to be known of the others."""
+    return "\n".join([f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
 
 
 def _senders_of(rows: Sequence[Row]) -> str:

@@ -208,7 +208,7 @@ def clean_up(run: DeviceRun) -> None:
         return
     if run.record.restore_failure is not None:
         # The restore failed: another login could lock the account.
-        _record(run, f"{NOT_KNOWN}the device could not be looked at any more")
+        _record(run, f"{NOT_KNOWN}the device could not be checked any more")
         return
     try:
         _record(run, describe_partial_file(run.session(), target))

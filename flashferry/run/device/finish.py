@@ -57,7 +57,7 @@ def _check_readiness(run: DeviceRun) -> None:
             hashing=lambda: hash_slot_in_check(run),
         )
     except FlashferryError as error:
-        run.note(f"whether it is ready to boot the image could not be looked at: {error.message}")
+        run.note(f"whether it is ready to boot the image could not be checked: {error.message}")
         return
     run.keep(READY, found)
     run.note_fact(READY.word, "readiness", found)
@@ -70,7 +70,7 @@ def _distribute(run: DeviceRun) -> None:
         if not has_members(run.session(), run.image_path):
             return
     except FlashferryError as error:
-        run.note(f"whether other members lack the image could not be looked at: {error.message}")
+        run.note(f"whether other members lack the image could not be checked: {error.message}")
         return
     report: DistributionReport | None = run.run_step(
         DISTRIBUTE,

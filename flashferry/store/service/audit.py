@@ -118,7 +118,7 @@ def _clock_back(before: str, now: str) -> AuditEntry:
         address="",
         action=CLOCK_BACK,
         object="clock",
-        reason="the clock of this host was put back",
+        reason="the clock of this host was set back",
         before=json.dumps(before),
         after=json.dumps(now),
     )

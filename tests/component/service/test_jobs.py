@@ -90,7 +90,7 @@ def test_a_job_is_done_once_by_services_that_are_killed_all_the_time(service, se
     job = services.look_until(job_id, lambda one: not one.is_open)
     folder = JobFolder.of(service.state, job_id)
     assert (job.state, job.exit_code) == (JobState.ENDED, 3)
-    assert job.sentence == "some devices could not be looked at, or could not fetch from us"
+    assert job.sentence == "some devices could not be checked, or could not fetch from us"
     document = folder.document()
     assert (document["schema"], [one["host"] for one in document["devices"]]) == ("flashferry.check/1", ["r1"])
     assert "verysecret" not in "".join(path.read_text() for path in folder.path.iterdir())

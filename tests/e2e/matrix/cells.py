@@ -183,7 +183,7 @@ _MOST_TELLING = {
     "no room to add": ("none", "add.going"),
     "removed in copy": ("none", "verify.asked"),
     "removed before add": ("none", "add.behind"),
-    "removed behind add": ("none", "record.kept"),
+    "removed after add": ("none", "record.kept"),
 }
 """CI's minutes are few: the other cells are for `make matrix`."""
 

@@ -251,7 +251,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="dead-man",
-        says="nothing goes wrong; an applet on the router would take our lines back, as in all columns behind",
+        says="nothing goes wrong; an applet on the router would take our lines back, as in all later columns",
         dead_man=True,
     ),
     Fault(
@@ -295,7 +295,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="add",
-        says="nothing goes wrong; a device in install mode adds the image, as in all columns behind",
+        says="nothing goes wrong; a device in install mode adds the image, as in all later columns",
         adds=True,
     ),
     Fault(
@@ -328,8 +328,8 @@ FAULTS: tuple[Fault, ...] = (
         adds=True,
     ),
     Fault(
-        name="removed behind add",
-        says="the same right behind `install add`: the run must not call the device ready",
+        name="removed after add",
+        says="the same right after `install add`: the run must not call the device ready",
         strikes=_REMOVES,
         strikes_at="add.done",
         adds=True,

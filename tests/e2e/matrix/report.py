@@ -5,10 +5,11 @@ There are three tables, each between marks of its own; one of whose columns noth
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -93,16 +94,39 @@ def table(results: Results, faults: tuple[Fault, ...]) -> str:
         "",
         conditions(results, (named(cell).start.platform for cell in results)),
         "",
-        f"| killed at | {' | '.join(names)} |",
-        f"|---|{'---|' * len(names)}",
+        *folded("killed at", names, _rows(results, faults)),
+        "",
+        *deviations(results),
     ]
-    for point in ALL_POINTS:
-        if not any(point.needs in fault.has for fault in faults):
-            continue
-        letters = [results.get(f"{point.name} x {name}") for name in names]
-        lines.append(f"| {point.says} | {' | '.join(one.letter if one else '' for one in letters)} |")
-    lines += ["", *deviations(results)]
     return "\n".join(lines) + "\n"
+
+
+def _rows(results: Results, faults: tuple[Fault, ...]) -> Iterator[tuple[str, list[str]]]:
+    for point in ALL_POINTS:
+        if any(point.needs in fault.has for fault in faults):
+            found = [results.get(f"{point.name} x {fault.name}") for fault in faults]
+            yield point.says, [one.letter if one else "" for one in found]
+
+
+def folded(corner: str, names: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return a table's lines in which equal columns share one, and rows that follow each other and are equal too.
+
+    No cell is lost: the head of a column names all that it stands for, and a row says how many it stands for.
+    """
+    all_rows = list(rows)
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for number, name in enumerate(names):
+        columns.setdefault(tuple(letters[number] for _, letters in all_rows), []).append(name)
+    lines = [
+        f"| {corner} | {' | '.join(', '.join(shared) for shared in columns.values())} |",
+        f"|---|{'---|' * len(columns)}",
+    ]
+    kept = [(label, tuple(letters[number] for letters in columns)) for number, (label, _) in enumerate(all_rows)]
+    for letters, run in itertools.groupby(kept, key=lambda row: row[1]):
+        labels = [label for label, _ in run]
+        label = labels[0] if len(labels) == 1 else f"{labels[0]} ... {labels[-1]} ({len(labels)})"
+        lines.append(f"| {label} | {' | '.join(letters)} |")
+    return lines
 
 
 def conditions(results: Results, stand_ins: Iterable[str]) -> str:

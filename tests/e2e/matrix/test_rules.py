@@ -27,6 +27,7 @@ from tests.e2e.matrix.finding import Box, Configurations, Ending, Finding, NextR
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
 from tests.e2e.matrix.points import ALL, ALL_POINTS, MARK, NEITHER, WINDOW
+from tests.e2e.matrix.report import folded
 from tests.e2e.matrix.rules import Reach, expected, reach
 from tests.some import some
 
@@ -397,7 +398,7 @@ ONE_LACKS_IT = replace(WHOLE, members_are_right=(True, None))
         ("no room to add", ended("no", box=NOT_ADDED, failure=NO_ROOM)),
         ("removed in copy", ended("no", box=GONE, failure={"step": "verify", "reason": "no such file", "hint": ""})),
         ("removed before add", ended("no", box=GONE, failure={"step": "add", "reason": "not found", "hint": ""})),
-        ("removed behind add", ended("no", box=GONE)),
+        ("removed after add", ended("no", box=GONE)),
     ],
 )
 def test_the_judge_is_content_with_what_follows_the_restore(fault: str, found: Finding):
@@ -418,9 +419,9 @@ def test_the_judge_is_content_with_what_follows_the_restore(fault: str, found: F
         ("no room to add", ended("no", box=NOT_ADDED, failure=NO_ROOM | {"reason": "busy"}), "expected want of room"),
         ("removed in copy", ended("no"), "expected the image to be removed, it is there"),
         ("removed before add", ended("no"), "expected the image to be removed, it is there"),
-        ("removed behind add", ended("no"), "expected the image to be removed, it is there"),
-        ("removed behind add", ended(box=GONE), "FALSE READY"),
-        ("removed behind add", ended("unknown", box=GONE), "expected 'no' behind the removal"),
+        ("removed after add", ended("no"), "expected the image to be removed, it is there"),
+        ("removed after add", ended(box=GONE), "FALSE READY"),
+        ("removed after add", ended("unknown", box=GONE), "expected 'no' behind the removal"),
         ("add", ended(next_run=None), "next run: expected one"),
         ("add", ended(after=NOT_ADDED), "next run: expected 'yes' and the image all over the box"),
         (
@@ -446,7 +447,7 @@ def test_the_judge_says_no_behind_the_restore(fault: str, found: Finding, words:
         ("add.before", "removed before add", None, True),
         ("record.kept", "removed before add", "add", False),
         ("lease.ended", "removed in copy", "verify", False),
-        ("none", "removed behind add", None, True),
+        ("none", "removed after add", None, True),
     ],
 )
 def test_a_failure_behind_the_restore_is_told_by_the_last_record_alone(
@@ -481,3 +482,15 @@ def test_a_fault_strikes_at_a_point_that_a_run_tells(fault: faults.Fault):
     """At an event, or by what is on flash: else it would silently never strike."""
     trigger = points.BY_NAME[fault.strikes_at].trigger
     assert isinstance(trigger, points.AtEvent) or fault.strikes_on_flash is not None
+
+
+def test_a_folded_table_loses_no_cell():
+    """Equal columns share one, and so do equal rows that follow each other; other rows stay apart."""
+    rows = [("a", ["U", "U", "D"]), ("b", ["U", "U", "D"]), ("c", ["R", "R", "D"]), ("d", ["U", "U", "D"])]
+    assert folded("killed at", ("none", "stall", "lost"), rows) == [
+        "| killed at | none, stall | lost |",
+        "|---|---|---|",
+        "| a ... b (2) | U | D |",
+        "| c | R | D |",
+        "| d | U | D |",
+    ]

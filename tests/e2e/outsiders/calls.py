@@ -129,16 +129,18 @@ def _called(world: World, device: DeviceAccess, tool: Tool) -> Called:
 
 
 def calls_table(called: list[Called], versions: dict[str, str], absent: list[str]) -> str:
-    """Return the table as Markdown: a row per tool and platform; tools that were not there are named."""
+    """Return the table as Markdown, a tool's platforms with the same result in a row; absent tools are named."""
     packages = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [
         f"Run on {datetime.now(UTC):%Y-%m-%d} with {packages}."
         + (f" Not run: {', '.join(absent)}." if absent else ""), "",
         "| tool | platform | calls that do as they should | others |", "|---|---|---|---|",
     ]  # fmt: skip
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for each in called:
         reasons = [(name, KNOWN.get((each.tool, name), answer)) for name, answer in each.failed]
         others = "; ".join(f"`{name}`: {reason}" for name, reason in reasons).replace("|", "\\|")
-        good = len(each.answers) - len(each.failed)
-        lines.append(f"| {each.tool} | {each.platform} | {good} of {len(each.answers)} | {others or 'none'} |")
+        good = f"{len(each.answers) - len(each.failed)} of {len(each.answers)}"
+        rows.setdefault((each.tool, good, others or "none"), []).append(each.platform)
+    lines += [f"| {tool} | {', '.join(own)} | {good} | {others} |" for (tool, good, others), own in rows.items()]
     return "".join(f"{line}\n" for line in lines)

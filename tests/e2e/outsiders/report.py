@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.outsiders.everyday import COMMANDS, PLATFORMS, UNICON
+from tests.e2e.outsiders.everyday import COMMANDS, PLATFORMS
 
 if TYPE_CHECKING:
     from tests.e2e.outsiders.everyday import Everyday
@@ -27,19 +27,31 @@ REFUSED_BY_NTC = {
 
 
 def table(visits: Visits) -> str:
-    """Return the tables as Markdown: who gets in, and who can read what."""
+    """Return as Markdown who gets in, how much is refused, and the commands that a reader does not read everywhere."""
     packages = ", ".join(f"{name.replace('_', '-')} {version}" for name, version in visits.versions.items())
-    lines = [f"Visited with {packages}.", "", "| platform | in the testbed | pyATS connects | commands refused |",
-             "|---|---|---|---|"]  # fmt: skip
-    for platform in PLATFORMS:
-        found = visits.platforms[platform]
-        refused = sum(bool(answer["refused"]) for answer in found["commands"].values())
-        named = ", ".join(word for word in UNICON[platform] if word)
-        lines.append(f"| {platform} | {named} | {'yes' if found['connected'] else 'no'} | "
-                     f"{refused} of {len(found['commands'])} |")  # fmt: skip
-    lines += ["", "| command | platforms | Genie reads | ntc-templates reads |", "|---|---|---|---|"]
-    lines += [_row(visits, command) for command in COMMANDS]
+    inside = [name for name in PLATFORMS if visits.platforms[name]["connected"]]
+    answers = [answer for name in PLATFORMS for answer in visits.platforms[name]["commands"].values()]
+    refused = sum(bool(answer["refused"]) for answer in answers)
+    others = [command for command in COMMANDS if not all(_is_read(visits, command, each) for each in ("genie", "ntc"))]
+    lines = [
+        f"Visited with {packages}.",
+        "",
+        (
+            f"pyATS connects to {len(inside)} of {len(PLATFORMS)} platforms ({', '.join(inside)}); {refused} of "
+            f"{len(answers)} commands are refused. {len(COMMANDS) - len(others)} of {len(COMMANDS)} commands are read "
+            "on every platform by each of the two that has a parser. The others:"
+        ),
+        "",
+        "| command | platforms | Genie reads | ntc-templates reads |",
+        "|---|---|---|---|",
+        *(_row(visits, command) for command in others),
+    ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _is_read(visits: Visits, command: Everyday, reader: str) -> bool:
+    """Return whether a reader reads a command's answer on each platform that it has a parser for."""
+    return set(_verdicts(visits, command, reader)) <= {"read", "none"}
 
 
 def _row(visits: Visits, command: Everyday) -> str:

@@ -69,7 +69,7 @@ CELLS = (
     ),
     Cell(
         name="in-restore",
-        moment="a router's configuration is being put back",
+        moment="a router's configuration is being restored",
         is_now=lambda ground: ground.is_held(),
         held=IN_RESTORE,
     ),
@@ -82,7 +82,7 @@ CELLS = (
     ),
     Cell(
         name="run-in-restore",
-        moment="a router's configuration is being put back",
+        moment="a router's configuration is being restored",
         is_now=lambda ground: ground.is_held(),
         held=IN_RESTORE,
         killed=(RUN,),

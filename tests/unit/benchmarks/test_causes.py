@@ -80,11 +80,19 @@ def test_a_full_link_below_80_percent_is_too_much_said(kind: str, share: float, 
 
 
 def test_the_table_counts_what_is_right_with_and_without_a_rate() -> None:
-    """A row per flow; the summary counts links called full that were not, apart for both judgements."""
+    """A flow with exceptions has a row that counts what is right; the summary counts links wrongly called full."""
     cell = next(cell for cell in _PLAYED if cell.arm == "16 Mbit/s, window 64 kB, 605 kB/s")
     runs = [_measured(cell, "slow receiver", alone, 0.31) for alone in ("slow receiver", "slow receiver", "bandwidth")]
     text = causes_text(runs, Plan(folder=None, links=1, minutes=None, command="x"))  # type: ignore[arg-type]
     assert "Of 3 copies 0 call the link full below 80% of its stated rate; by the readings alone" in text
     assert "no rate known, 1 do." in text
     row = next(line for line in text.splitlines() if "605 kB/s" in line)
-    assert "| slow receiver 3 | 3 of 3 | slow receiver 2, bandwidth 1 | 2 of 3 |" in row
+    assert "| slow receiver 3 | slow receiver 2, bandwidth 1: **2 of 3 right** |" in row
+
+
+def test_a_flow_that_was_called_one_thing_is_named_in_a_line() -> None:
+    """No row for what is right throughout."""
+    cell = next(cell for cell in _PLAYED if cell.arm == "16 Mbit/s, window 64 kB, 605 kB/s")
+    runs = [_measured(cell, "slow receiver", "slow receiver", 0.31)]
+    text = causes_text(runs, Plan(folder=None, links=1, minutes=None, command="x"))  # type: ignore[arg-type]
+    assert text.endswith("- throughout *slow receiver*, rightly: 16 Mbit/s, window 64 kB, 605 kB/s")

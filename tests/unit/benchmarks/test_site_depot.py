@@ -10,7 +10,7 @@ Arm, Case, targets = site_depot.Arm, site_depot.Case, site_depot.targets
 
 CASE = Case(devices=20, size_bytes=50_000_000, platform="isr4321-16.6", lan=None)
 ONE = Arm(
-    name="one", seconds=25.0, copy_s=9.0, sync_s=0.0, line_bytes=51_500_000, payload_bytes=50_010_000, lan_bytes=0,
+    name="one", seconds=25.0, copy_s=9.0, sync_s=0.0, line_bytes=51_500_000, payload_bytes=50_010_000,
     staged=1, as_before=True,
 )  # fmt: skip
 LAN = replace(ONE, name="lan", seconds=51.0, copy_s=0.0, line_bytes=0, payload_bytes=0, staged=20)

@@ -154,18 +154,24 @@ def test_a_death_is_good_where_every_router_is_as_it_was() -> None:
 
 
 def test_the_tables_say_what_the_agents_were_and_what_was_done() -> None:
-    """Each row has as many cells as its head; hardships stand below."""
+    """Each row has as many cells as its head; hardships are counted, and deaths summed up."""
     from dataclasses import asdict
 
     where = {"command": "c", "at": "2026-11-27 05:10", "took_s": 9, "kernel": "6", "cpus": 2, "python": "3.11"}
     where["load_average"] = 0.5
     calm = asdict(GOOD) | where
     hard = asdict(replace(GOOD, hardships=("10 s: the broker killed -9",))) | where
-    death = {"size": asdict(ground.Size()), "rounds": []} | where
+    rounds = [
+        {"tuned": tuned, "recover_s": took_s, "exit_code": 0, "changed": (), "changed_elsewhere": ()}
+        for tuned, took_s in ((20, 13.0), (0, 64.0))
+    ]
+    death = {"size": asdict(ground.Size()), "rounds": rounds} | where
     text = tables.to_markdown({"calm": calm, "hardships": hard, "deaths": death})
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "seed" not in line]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert {line.count("|") for line in rows} == {14}
     assert "agents real" in text
-    assert "- 10 s: the broker killed -9" in text
+    assert "In *hardships*: 1 hardships" in text
+    assert "2 agents killed with their runs, 20 routers tuned at that moment" in text
+    assert "took 13 to 64 s (exit code 0), and 0 configurations differ afterwards" in text
     assert "| calm | 100 s | 60 s | 20 | 4.0% |" in text
     assert "| 20 of 20 | 0, 0, 0 |" in text

@@ -240,7 +240,7 @@ def test_a_restore_says_where_to_and_what_next(tmp_path: Path):
     ]
     done = ferry("state", "restore", archive, "--state-dir", str(other), COLUMNS="400")
     shows = f"'flashferry status --state-dir {other}' shows which devices were being staged"
-    expected = f"1 file put back into {other}; {shows}"
+    expected = f"1 file restored into {other}; {shows}"
     assert done.stdout.strip() == expected
 
 

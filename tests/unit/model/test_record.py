@@ -13,7 +13,7 @@ from flashferry.model.record import compare_clocks
         (10.0, 9.9, 11.0, ""),
         (10.0, 8.1, 11.9, ""),  # less than two seconds
         (100.0, 91.0, 109.0, ""),  # less than a tenth
-        (100.0, 80.0, 101.0, "the device says 100.0 s, our server 80.0 s: the device went on behind the last byte"),
+        (100.0, 80.0, 101.0, "the device says 100.0 s, our server 80.0 s: the device kept running after the last byte"),
         (80.0, 100.0, 81.0, "does not count all of the transfer"),
         (10.0, 10.0, 15.0, "our clock 15.0 s from command to prompt: the rest is login"),
         (15.0, 15.0, 10.0, "its clock runs faster than time"),

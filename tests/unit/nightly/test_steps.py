@@ -415,7 +415,7 @@ def test_leftovers_that_fill_the_licence_end_no_night(rig):
     said = {step.name: step.sentence for step in night.steps}
     assert night.exit_code == 0
     assert said[StepName.PREFLIGHT] == (
-        "expected room for 2 nodes, found 0; looked at again once 1 lab of dead nights went"
+        "expected room for 2 nodes, found 0; checked again once 1 lab of dead nights went"
     )
     assert said[StepName.REAP] == f"removed {DEAD}; cml.example 2.9.0"
     assert night.controller_version == "2.9.0"

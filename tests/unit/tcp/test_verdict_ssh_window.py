@@ -200,7 +200,7 @@ def test_a_slow_receiver_of_ciphertext_may_be_slow_by_its_cipher(cipher: str, ha
     ]
     verdict = classify_transfer(samples, cipher=cipher)
     assert verdict.kind is VerdictKind.SLOW_RECEIVER
-    plain = "A larger window will not help; look at the device's flash and CPU."
+    plain = "A larger window will not help; check the device's flash and CPU."
     assert verdict.advice.startswith(plain)
     assert (verdict.advice == plain) is not bool(hint)
     assert hint in verdict.advice

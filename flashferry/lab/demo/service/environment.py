@@ -168,7 +168,7 @@ def _end_jobs(marks: list[ProcessMark], hurry: threading.Event) -> None:
     """End what the service started: by SIGINT each restores its routers; it is killed where that takes too long."""
     alive = [mark for mark in marks if mark.is_alive()]
     if alive:
-        say("ending what is under way; routers that were changed are put back")
+        say("stopping; routers that were changed are restored first")
     for mark in alive:
         with suppress(ProcessLookupError):
             os.kill(mark.pid, signal.SIGINT)

@@ -25,13 +25,13 @@ EVERY_S = 5.0
 
 _WORDS = {
     "planned": "waiting",
-    "checked": "looked at",
-    "journaled": "looked at",
+    "checked": "checked",
+    "journaled": "checked",
     "tuned": "tuned",
     "copying": "copying",
     "copied": "hashing",
-    "verified": "put back",
-    "restored": "put back",
+    "verified": "restoring",
+    "restored": "restored",
 }
 """What a router that is not at its end is called."""
 
@@ -47,7 +47,7 @@ def print_address(environment: Environment, accounts: Sequence[Account], *, is_e
     for one in accounts:
         print_line(f"  {one.name:<6} password {one.password}   {' and '.join(one.roles)}")
     if not is_end and environment.moved_from is not None:
-        print_line(f"Port {environment.moved_from} is in use here, so it is another one.")
+        print_line(f"Port {environment.moved_from} is in use here, so another one was taken.")
 
 
 def print_images(held: Iterable[Mapping[str, Any]]) -> None:
@@ -56,7 +56,7 @@ def print_images(held: Iterable[Mapping[str, Any]]) -> None:
         {
             "image": str(one["name"]),
             "size": units.size(one["size_bytes"]),
-            "held of it": str(one["state"]),
+            "state": str(one["state"]),
             "sha-512": f"{one['sha512'][:24]}...",
         }
         for one in held
@@ -164,10 +164,10 @@ def judged(
     return print_checks((
         ("", _unwell(world, report)),
         (
-            "seen from behind their backs, all configurations are what they were",
+            "inspected without SSH, all configurations are what they were",
             (f"{host}: {found}" for host, found in changed.items() if found),
         ),
-        ("what lies on their flash are the images, byte for byte", _unlike(world, report, digests)),
+        ("the images on their flash are right, byte for byte", _unlike(world, report, digests)),
         (
             f"the audit is whole: {audit['entries']} entries, each holds the one before it",
             (f"audit: {fault}" for fault in audit["faults"]),
@@ -279,7 +279,7 @@ class Scenario:
         print_images(held)
 
     def _have_planned(self, anna: Person) -> str:
-        step(4, f"{anna.name} has the service plan it: every router is looked at, nothing is changed")
+        step(4, f"{anna.name} has the service make a plan: every router is checked, nothing is changed")
         job = self._until_ended(anna, anna.post("/plans/make", {"title": TITLE})["job"], PLAN_S)
         until_s = time.monotonic() + PLAN_S
         while job["digest"] is None:
@@ -304,7 +304,7 @@ class Scenario:
         print_line(f"{ben.name}: {decided['state']}, sha256:{digest[:16]}..., this text and no other")
 
     def _run(self, anna: Person, digest: str) -> str:
-        step(6, f"{anna.name} begins the run: a process of its own, whose routers fetch from the depot")
+        step(6, f"{anna.name} starts the run: a process of its own, whose routers fetch from the depot")
         waves = {one["number"]: one["name"] for one in anna.get(f"/plans/{digest}")["plan"]["waves"]}
         job = anna.post("/runs", {"plan": digest, "reason": "the summer release"})
         progress = Progress(waves, self._environment.url)
@@ -315,14 +315,14 @@ class Scenario:
 
         job = self._until_ended(anna, job["job_id"], RUN_S, follow)
         if job["run_id"] is None:
-            raise Broken(f"the run did not begin: {job['sentence']}")
+            raise Broken(f"the run did not start: {job['sentence']}")
         follow(job)
         print_line(f"the run has ended, exit code {job['exit_code']}: {job['sentence']}")
         return str(job["run_id"])
 
     def _judge(self, anna: Person, ben: Person, run_id: str) -> tuple[str, ...]:
 
-        step(7, "What came of it")
+        step(7, "Results")
         report = anna.get(f"/runs/{run_id}/report.json")
         print_run(report)
         audit = ben.get("/audit/verify")
@@ -350,7 +350,7 @@ class Scenario:
             return
         print_line()
         print_address(self._environment, (ANNA, BEN), is_end=True)
-        print_line("It stays up until Ctrl-C, and then nothing is left.")
+        print_line("It stays up until Ctrl-C; then everything is removed.")
         while not programs.stop.wait(_POLL_S):
             programs.check()
 

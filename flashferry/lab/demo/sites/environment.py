@@ -287,7 +287,7 @@ class Environment:
     def _print_restored(self) -> None:
         """Print whether all routers are restored, where the demo was interrupted."""
         changed = [name for name, found in self.before.compared(self.world).items() if found]
-        say(f"not put back: {', '.join(changed)}" if changed else "all routers' configurations are what they were")
+        say(f"not restored: {', '.join(changed)}" if changed else "all routers' configurations are what they were")
 
 
 @contextmanager

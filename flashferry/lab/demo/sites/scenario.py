@@ -55,7 +55,7 @@ class Scenario:
         plan = self._plan(3, "The plan: what it says about bytes, and what depots save", depots)
         cut = self._stage_sites(plan)
         self._stage_neighbours(self._environment.lone_site)
-        step(7, "What came of it, by the lab's own eyes")
+        step(7, "Results, inspected by the lab itself")
         return judged(self._seen(cut))
 
     def _introduce(self) -> None:
@@ -69,7 +69,9 @@ class Scenario:
 
     def _show_agents(self) -> None:
         step(2, "The centre: a depot as source, a Redis that asks for certificates, and an agent at each depot")
-        print_line("Each agent has state, inventory and secrets of its own; it calls the centre, and is never called.")
+        print_line(
+            "Each agent has state, inventory and secrets of its own; it connects to the centre; nothing connects to it."
+        )
         print_agents(self._agents(is_asked=True))
 
     def _agents(self, *, is_asked: bool) -> Sequence[Mapping[str, Any]]:
@@ -128,7 +130,7 @@ class Scenario:
         said = followed.said()
         document = self._document(said)
         if "run" not in document:
-            raise Broken(f"the run did not begin: {said.last_line}")
+            raise Broken(f"the run did not start: {said.last_line}")
         print_line(f"the run has ended, exit code {said.exit_code}: {document['meaning']}")
         self._records |= {one["host"]: one for one in document["run"]["devices"]}
         for name in sites:

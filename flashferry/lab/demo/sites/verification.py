@@ -85,7 +85,7 @@ def event_text(event: Mapping[str, Any], source: str) -> str | None:
     if kind[0] in {"transport", "serve"} and kind[1] == "note":
         return text.removeprefix(_NOTE)
     if kind[0] == "device":
-        return f"{event['outcome'] or text}, configuration {event['restored'] or 'put back'}"
+        return f"{event['outcome'] or text}, configuration {event['restored'] or 'restored'}"
     return None
 
 
@@ -97,8 +97,8 @@ def print_agents(rows: Sequence[Mapping[str, Any]]) -> None:
             "agent": str(one["agent"] or "-"),
             "version": str(one["release"] or "-"),
             "clock": _clock(one["clock_ahead_s"], one["clock_within_s"] or 0.0),
-            "last heard": str(one["heard"]),
-            "in hand": "a part" if one["runs"] else "-",
+            "last message": str(one["heard"]),
+            "works on": "a part" if one["runs"] else "-",
             "depot has": ", ".join(name.removesuffix(_SUFFIX) for name in one["images"]) or "nothing yet",
         }
         for one in rows
@@ -198,7 +198,7 @@ class Cut:
         return all(sizes) and max(sizes) > min(sizes)
 
     def _cut(self) -> None:
-        step(self._number, f"In mid-run the line of {self._site} is cut, for {CUT_S:.0f} s")
+        step(self._number, f"During the run the link of {self._site} is cut for {CUT_S:.0f} s")
         self._world.cut(self._site)
         self._cut_at_s = time.monotonic()
         self._carried_bytes, self._held_bytes = self._line_bytes(), self._flash_bytes()
@@ -224,7 +224,7 @@ class Cut:
         )
         carried, written = counted(carried_bytes, "byte"), units.size(grown_bytes)
         print_line(
-            f"mended after {passed_s:.0f} s, in which the line carried {carried}; flash took {written} all the same"
+            f"mended after {passed_s:.0f} s, in which the link carried {carried}; flash received {written} all the same"
         )
 
     def _line_bytes(self) -> int:
@@ -319,17 +319,20 @@ def judged(seen: Seen) -> tuple[str, ...]:
         (
             ("all routers are done, and each has its record here", _unwell(seen.routers)),
             (
-                "seen from behind their backs, all configurations are what they were",
+                "inspected without SSH, all configurations are what they were",
                 (
                     f"{one.name}: its configuration is not what it was: {one.changed}"
                     for one in seen.routers
                     if one.changed
                 ),
             ),
-            ("what lies on their flash are the images, byte for byte", _unlike(seen)),
+            ("the images on their flash are right, byte for byte", _unlike(seen)),
             (f"each line carried its image once: at most {MOST_RATIO:.2f} of its size", _over(seen.links)),
             ("the records of all parts are complete", _unfinished(seen.parts)),
-            ("the site whose line was cut went on, and the centre said since when it was silent", _uncut(seen.cut)),
+            (
+                "the site whose link was cut kept running, and the centre showed since when it was silent",
+                _uncut(seen.cut),
+            ),
         )
     )
 
@@ -397,16 +400,16 @@ def _over(links: Sequence[LinkSeen]) -> Iterator[str]:
 
 def _unfinished(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not parts:
-        yield "no site was given anything"
+        yield "no site was given a part"
     for one in parts:
         if one["state"] != "ended" or not one["is_whole"]:
-            whole = "all words are here" if one["is_whole"] else "words are missing"
+            whole = "all messages have arrived" if one["is_whole"] else "messages are missing"
             yield f"site {one['site']}: its part is {one['state']}, {whole}"
 
 
 def _uncut(cut: CutSeen | None) -> Iterator[str]:
     if cut is None:
-        yield "no line was cut in mid-run"
+        yield "no link was cut during the run"
         return
     if cut.carried_bytes:
         yield f"{cut.site}: its line was cut, and carried {counted(cut.carried_bytes, 'byte')}"

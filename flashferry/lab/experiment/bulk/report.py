@@ -43,12 +43,13 @@ _SPEED_COLUMN = frozenset({"ciphers", "boards", "macs", "dd-ciphers"})
 
 def document(series: Sequence[Series], played: Played, claims: Iterable[Claim], command: str) -> str:
     """Return all of it."""
+    return "\n\n".join((_heading(played, command), *(table(one, played) for one in series), claims_table(claims)))
+
+
+def _heading(played: Played, command: str) -> str:
     link = played.link_bytes_per_s
     ceiling = f"bare TCP {link / 1e6:,.0f} MB/s (median of {len(played.conditions.link)})" if link else "no bare TCP"
-    parts = [f"`{command}`; {played.conditions.shown()}; {ceiling}."]
-    parts += [table(one, played) for one in series]
-    parts.append(claims_table(claims))
-    return "\n\n".join(parts)
+    return f"`{command}`; {played.conditions.shown()}; {ceiling}."
 
 
 def table(series: Series, played: Played) -> str:
@@ -82,6 +83,18 @@ def claims_table(claims: Iterable[Claim]) -> str:
     rows = ((f"`{one.study}`", one.text, marked.get(one.finding, one.finding.value), one.why) for one in given)
     counts = ", ".join(f"{sum(one.finding is each for one in given)} {each.value}" for each in Finding)
     return f"**Claims**: {counts}.\n\n{markdown(('study', 'claim', 'here', 'figures'), rows)}"
+
+
+def summary(claims: Iterable[Claim], played: Played, command: str) -> str:
+    """Return how many claims of each study hold here; `report.md` has each with its figures."""
+    given = list(claims)
+    studies = list(dict.fromkeys(one.study for one in given))
+    rows = (
+        (f"`{study}`", *(sum(one.study == study and one.finding is each for one in given) for each in Finding))
+        for study in studies
+    )
+    counts = markdown(("study", *(each.value for each in Finding)), rows)
+    return f"{_heading(played, command)}\n\n{counts}"
 
 
 def _sizes(series: Series) -> str:
@@ -285,10 +298,12 @@ def run(asked: Asked, *, log: Callable[[str], None], interrupted: Callable[[], b
     report = Report(text=text, played=played, claims=claims, graph_name=graph_name)
     graph = picture(series, played, _TITLES)
     write(asked.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
+    write(asked.folder / "report.md", text + "\n")
     write(asked.folder / graph_name, graph)
     if asked.document is not None:
         write(asked.document.parent / graph_name, graph)
-        put(asked.document, f"bulk-{asked.experiment}", f"![Graph]({graph_name})\n\n{text}")
+        short = summary(claims, played, asked.command)
+        put(asked.document, f"bulk-{asked.experiment}", f"![Graph]({graph_name})\n\n{short}")
     return report
 
 

@@ -432,23 +432,30 @@ def _left(found: Sequence[Found], tool: Tool) -> tuple[str, ...]:
 
 
 def notes(found: Sequence[Found], tools: Sequence[Tool]) -> str:
-    """Return what was left, and what a tool said last where it did not succeed."""
+    """Return the configuration lines that were left."""
     names = {tool.name for tool in tools}
-    shown = [each for each in found if each.tool in names]
     lines = [
         f"- {each.tool}, {each.situation}: left {', '.join(f'`{line}`' for line in each.lines_left)}"
-        for each in shown if each.lines_left
+        for each in found if each.tool in names and each.lines_left
     ]  # fmt: skip
-    words = [f"- {each.tool}, {each.situation}: `{each.said}`" for each in shown if each.outcome == "failed"]
-    return "\n".join(
-        ["Lines left:", "", *(lines or ["- none"]), "", "What they said last where they failed:", "", *words]
-    )  # fmt: skip
+    return "\n".join(["Lines left:", "", *(lines or ["- none"])])
+
+
+def last_messages(found: Sequence[Found], tools: Sequence[Tool]) -> str:
+    """Return the last message of each tool where it did not succeed."""
+    names = {tool.name for tool in tools}
+    failed = (each for each in found if each.tool in names and each.outcome == "failed")
+    lines = [f"- {each.tool}, {each.situation}: `{each.said}`" for each in failed]
+    return "\n".join(["Last messages of failed runs:", "", *(lines or ["- none"])])
 
 
 def write_peers(
     found: Sequence[Found], tools: Sequence[Tool], folder: Path, *, settings: Mapping[str, Any], heading: str
 ) -> str:
-    """Write peers.json and peers.md, compared with an earlier run; return the text for people."""
+    """Write peers.json and peers.md, compared with an earlier run; return the text for people.
+
+    The text lacks the last messages of failed runs, which peers.md has.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     document = {"schema": SCHEMA, "settings": settings, "heading": heading, "found": [asdict(each) for each in found]}
     # Written beside and moved: a kill in between leaves the old one.
@@ -456,5 +463,5 @@ def write_peers(
     new.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     new.replace(folder / "peers.json")
     text = "\n\n".join((heading, side_by_side(found, tools), lines_left(found, tools), notes(found, tools)))
-    (folder / "peers.md").write_text(text + "\n", encoding="utf-8")
+    (folder / "peers.md").write_text(f"{text}\n\n{last_messages(found, tools)}\n", encoding="utf-8")
     return text

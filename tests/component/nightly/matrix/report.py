@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,11 +35,28 @@ def table(letters: Mapping[str, str], wrong: Sequence[str], seconds: float) -> s
     lines = [
         conditions,
         "",
-        f"| the controller | how long | {' | '.join(steps)} |",
-        f"|---|---|{'---|' * len(steps)}",
+        "| switches | how long | steps of the night, by sign |",
+        "|---|---|---|",
     ]
+    alike: dict[tuple[str, str], list[str]] = {}
     for fault in FAULTS:
-        row = (letters.get(Cell(fault=fault, step=step).name, "") for step in steps)
-        lines.append(f"| `{fault.what}`: {fault.says} | {fault.span} | {' | '.join(row)} |")
+        signs = [letters.get(Cell(fault=fault, step=step).name, "") for step in steps]
+        shown = (
+            f"`{fault.what}` ({fault.says.partition('refused ')[2]})"
+            if fault.what.startswith("refuse_")
+            else f"`{fault.what}`"
+        )
+        alike.setdefault((fault.span, _by_sign(steps, signs)), []).append(shown)
+    lines += [f"| {', '.join(switches)} | {span} | {signs} |" for (span, signs), switches in alike.items()]
     lines += ["", *(f"- {sentence}" for sentence in wrong)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _by_sign(steps: Sequence[StepName], signs: Sequence[str]) -> str:
+    """Return the steps in which a fault had an effect, by what came of it: `L: preflight to import; Cr: clean`."""
+    runs: dict[str, list[str]] = {}
+    for sign, run in itertools.groupby(zip(steps, signs, strict=True), key=lambda one: one[1]):
+        own = [step for step, _ in run]
+        if sign != "·":
+            runs.setdefault(sign, []).append(own[0] if len(own) == 1 else f"{own[0]} to {own[-1]}")
+    return "; ".join(f"{sign}: {', '.join(parts)}" for sign, parts in runs.items()) or "no effect in any"

@@ -13,6 +13,7 @@ from flashferry.nightly.night import Fault, StepName
 from tests.component.nightly.matrix.faults import FAULTS, Span
 from tests.component.nightly.matrix.judge import complaints
 from tests.component.nightly.matrix.player import Cell, harmed, leaks, play
+from tests.component.nightly.matrix.report import table
 from tests.component.nightly.matrix.rules import expected
 
 _BY_NAME = {fault.name: fault for fault in FAULTS}
@@ -66,3 +67,14 @@ def test_a_lab_is_left_only_where_the_clean_up_says_so():
     """By the rule: no night ends well, or with the lab's fault alone, and leaves its lab."""
     cells = [expected(fault, step) for fault in FAULTS for step in StepName]
     assert {one.exit_code for one in cells if one.leaves} == {8}
+
+
+def test_the_page_names_the_steps_in_which_a_fault_had_an_effect() -> None:
+    """Switches that are alike share a row; steps that follow each other are a span; what had no effect says so."""
+    letters = {Cell(fault=fault, step=step).name: "·" for fault in FAULTS for step in StepName}
+    for step in (StepName.PREFLIGHT, StepName.REAP, StepName.CLEAN):
+        letters[Cell(fault=_BY_NAME["quota"], step=step).name] = "L"
+    rows = table(letters, [], 1.0).splitlines()
+    assert f"| `quota` | {Span.REST} | L: preflight to reap, clean |" in rows
+    assert sum("no effect in any" in row for row in rows) == len(Span)
+    assert all(sum(f"`{fault.what}`" in row for row in rows) for fault in FAULTS)

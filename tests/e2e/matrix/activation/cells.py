@@ -110,7 +110,7 @@ CI_CELLS = tuple(
         "install, away x stays away",
         "install, committing.kept x none",
         "install, none x busy",
-        "install, settling x nobody looks",
+        "install, settling x left alone",
         "bundle, reloading.kept x line, saved",
         "bundle, settling x port down",
     )

@@ -117,7 +117,7 @@ INSTALL_FAULTS = (
     ),
     _install(
         "away too long",
-        "the same, and its timer runs out before anybody comes: it starts with the old image",
+        "the same, and its timer runs out before anyone comes: it starts with the old image",
         ActivationOutcome.CAME_BACK_OLD,
         _BACK | _COMMITTING | _ROLLING | {"ended"},
         switches={"never_boots": True},
@@ -130,7 +130,7 @@ INSTALL_FAULTS = (
     ),
     _install(
         "port down",
-        "a port stays down behind the restart: not committed, and the device's timer brings the old image back",
+        "a port stays down after the restart: not committed, and the device's timer brings the old image back",
         ActivationOutcome.ROLLED_BACK,
         _COMMITTING,
         switches={"ports_down_after_boot": (PORT,)},
@@ -185,7 +185,7 @@ INSTALL_FAULTS = (
         tells_before_restart=True,
     ),
     _install(
-        "line behind",
+        "line afterwards",
         "a colleague enters that line when the device is back, and does not save it",
         ActivationOutcome.COMMITTED,
         _ROLLING,
@@ -195,7 +195,7 @@ INSTALL_FAULTS = (
         tells_before_restart=True,
     ),
     _install(
-        "nobody looks",
+        "left alone",
         "the controller is dead for good: the device's own timer brings the old image back, before any recovery",
         ActivationOutcome.CAME_BACK_OLD,
         _ROLLING | {"none"},
@@ -234,7 +234,7 @@ BUNDLE_FAULTS = (
     ),
     _bundle(
         "port down",
-        "a port stays down behind the restart; there is no timer, and the new image runs for good",
+        "a port stays down after the restart; there is no timer, and the new image runs for good",
         ActivationOutcome.LACKING,
         _TAKING,
         switches={"ports_down_after_boot": (PORT,)},
@@ -272,7 +272,7 @@ BUNDLE_FAULTS = (
     ),
     _bundle(
         "line, saved",
-        "a colleague enters that line then, and saves; and saves again behind a recovery that could not end it",
+        "a colleague enters that line then, and saves; and saves again after a recovery that could not finish it",
         ActivationOutcome.ACTIVATED,
         _TAKING,
         strikes=LINE | SAVE,
@@ -282,8 +282,8 @@ BUNDLE_FAULTS = (
         tells_before_restart=True,
     ),
     _bundle(
-        "line behind",
-        "a colleague enters that line when the device is back, and saves it behind a recovery that could not end it",
+        "line afterwards",
+        "a colleague enters that line when the device is back, and saves it after a recovery that could not finish it",
         ActivationOutcome.ACTIVATED,
         _TAKING,
         strikes=LINE,
@@ -294,7 +294,7 @@ BUNDLE_FAULTS = (
     ),
     _bundle(
         "foreign order",
-        f"a colleague enters `{ORDER_LINE}` while ours is typed, and takes it back and saves behind a recovery that "
+        f"a colleague enters `{ORDER_LINE}` while ours is typed, and takes it back and saves after a recovery that "
         "could not end it",
         ActivationOutcome.NOT_ACTIVATED,
         frozenset({"reloading.kept", "reloading.asked", "away", "settling", "taking.typed", "ended"}),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tests.e2e.matrix.activation.cells import STARTS, Cell, named
 from tests.e2e.matrix.activation.faults import FAULTS
 from tests.e2e.matrix.activation.finding import Finding
 from tests.e2e.matrix.activation.judge import complaints, letter
 from tests.e2e.matrix.activation.points import POINTS, Mode
-from tests.e2e.matrix.report import PAGE, Result, Results, conditions, deviations, put
+from tests.e2e.matrix.report import PAGE, Result, Results, conditions, deviations, folded, put
 
 
 def result(cell: Cell, found: Finding) -> Result:
@@ -35,10 +37,12 @@ def table(results: Results, mode: Mode) -> str:
         "",
         conditions(results, (STARTS[mode].platform,)),
         "",
-        f"| killed at | {' | '.join(names)} |",
-        f"|---|{'---|' * len(names)}",
+        *folded("killed at", names, _rows(results, mode)),
     ]
-    for point in POINTS[mode]:
-        letters = [results.get(f"{mode}, {point.name} x {name}") for name in names]
-        lines.append(f"| {point.says} | {' | '.join(one.letter if one else '' for one in letters)} |")
     return "\n".join((*lines, "", *deviations(results))) + "\n"
+
+
+def _rows(results: Results, mode: Mode) -> Iterator[tuple[str, list[str]]]:
+    for point in POINTS[mode]:
+        found = [results.get(f"{mode}, {point.name} x {fault.name}") for fault in FAULTS[mode]]
+        yield point.says, [one.letter if one else "" for one in found]

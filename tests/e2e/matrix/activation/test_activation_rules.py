@@ -116,7 +116,7 @@ def test_a_column_names_rows_that_exist(fault: faults.Fault):
         ("install, activating.sent x none", {"not activated", "committed"}),
         ("install, none x port down", {"rolled back"}),
         ("install, away x port down", {"rolled back", "came back with the old image"}),
-        ("install, settling x nobody looks", {"came back with the old image"}),
+        ("install, settling x left alone", {"came back with the old image"}),
         ("bundle, reloading.asked x none", {"not activated"}),
         ("bundle, away x port down", {"activated, something is lacking"}),
     ],
@@ -199,7 +199,7 @@ def test_a_column_whose_fault_did_not_come_about_does_not_count(fault: str):
 
 def test_a_device_that_was_not_left_alone_does_not_count_as_such():
     """By its own doing means: as it was before anybody recovers, and nothing behind it."""
-    cell = named("install, settling x nobody looks")
+    cell = named("install, settling x left alone")
     back = truth(
         runs=INSTALL.old,
         packages=ADDED.packages,

@@ -79,7 +79,7 @@ def test_a_run_is_printed_in_few_lines(monkeypatch, capsys):
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         "http://demo/runs/run-1",
         "1 s wave 0 (canary) 1 copying",
-        "7 s wave 0 (canary) 1 put back",
+        "7 s wave 0 (canary) 1 restoring",
         "8 s wave 0 (canary) 1 done",
         "99 s wave 1 (site AMS) 1 failed",
     ]
@@ -111,7 +111,7 @@ def test_whatever_is_not_as_it_should_be_is_printed(change, values, tmp_path, ca
     changed = {"r1": change.get("changed", "")}
     assert judged(world, {"devices": [reported_device]}, audit, changed=changed, digests=DIGESTS) == tuple(values)
     out = capsys.readouterr().out
-    assert all(f"NOT WELL: {sentence}" in out for sentence in values)
+    assert all(f"WRONG: {sentence}" in out for sentence in values)
     assert ("the audit is whole" in out) is (not faults)
     assert ("configurations are what they were" in out) is ("changed" not in change)
     assert ("byte for byte" in out) is ("held" not in change)

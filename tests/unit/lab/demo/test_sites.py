@@ -63,10 +63,10 @@ def cut(**changes):
         (links(carried_bytes=1200), ["a: expected its line to carry 1 to 1.12 of the image, it carried 1.20"]),
         (links(carried_bytes=900), ["a: expected its line to carry 1 to 1.12 of the image, it carried 0.90"]),
         (links(lan_bytes=999), ["a: expected the copies on its LAN, which carried 999 B"]),
-        ({"parts": ()}, ["no site was given anything"]),
-        ({"parts": (PART | {"is_whole": False},)}, ["site a: its part is ended, words are missing"]),
-        ({"parts": (PART | {"state": "refused"},)}, ["site a: its part is refused, all words are here"]),
-        ({"cut": None}, ["no line was cut in mid-run"]),
+        ({"parts": ()}, ["no site was given a part"]),
+        ({"parts": (PART | {"is_whole": False},)}, ["site a: its part is ended, messages are missing"]),
+        ({"parts": (PART | {"state": "refused"},)}, ["site a: its part is refused, all messages have arrived"]),
+        ({"cut": None}, ["no link was cut during the run"]),
         (cut(carried_bytes=7), ["a: its line was cut, and carried 7 bytes"]),
         (cut(grown_bytes=0), ["a: nothing was copied there while its line was cut"]),
         (cut(silent_s=3.0), ["a: expected the centre to call it silent, its last word came 3 s before"]),
@@ -77,10 +77,10 @@ def test_whatever_is_not_as_it_should_be_is_printed(change, values, capsys):
     """A sentence for it, in the result and on the terminal; and nothing is said to be well that is not."""
     assert list(judged(replace(SEEN, **change))) == values
     out = capsys.readouterr().out
-    assert all(f"NOT WELL: {sentence}" in out for sentence in values)
+    assert all(f"WRONG: {sentence}" in out for sentence in values)
     well = (
         "all routers are done", "configurations are what they were", "byte for byte", "carried its image once",
-        "records of all parts are complete", "whose line was cut went on",
+        "records of all parts are complete", "whose link was cut kept running",
     )  # fmt: skip
     assert sum(one in out for one in well) == (len(well) - 1 if values else len(well))
 
@@ -164,7 +164,7 @@ def test_a_line_is_cut_while_routers_copy_and_mended_behind_the_look_at_the_cent
     assert (lab.done[-1], one.is_cut) == (("mend", "a"), False)
     assert (one.seen.carried_bytes, one.seen.grown_bytes, one.seen.seconds) == (0, 600, 20.0)
     assert one.seen.silent_s > 1000
-    assert "In mid-run the line of a is cut" in capsys.readouterr().out
+    assert "During the run the link of a is cut" in capsys.readouterr().out
 
 
 def test_a_line_that_is_cut_at_the_end_is_mended(monkeypatch):

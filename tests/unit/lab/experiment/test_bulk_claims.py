@@ -7,7 +7,7 @@ import pytest
 from flashferry.depot.probing.figures import Row, Spread
 from flashferry.lab.experiment.bulk.claims import Claim, Finding, bulk_claims, ssh_claims
 from flashferry.lab.experiment.bulk.play import Conditions, Played
-from flashferry.lab.experiment.bulk.report import document, picture
+from flashferry.lab.experiment.bulk.report import document, picture, summary
 from flashferry.lab.experiment.bulk.studies import (
     PUBLISHED_BLOCKS,
     PUBLISHED_CIPHERS,
@@ -134,3 +134,13 @@ def test_the_document_has_every_series_and_claim():
         assert text.count("| method |") == len(series)
         drawn = picture(series, played, {})
         assert drawn.count('class="o"') == 2 * sum(len(one.methods) for one in series) + 1
+
+
+def test_the_page_counts_the_claims_of_each_study():
+    """Every claim is in one of the counts; the figures stay in the report."""
+    played = published("ssh")
+    claims = ssh_claims(played)
+    text = summary(claims, played, "command")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert sum(int(count.strip(" |")) for row in rows for count in row[1:]) == len(claims)
+    assert "| method |" not in text

@@ -142,3 +142,11 @@ def test_a_tool_without_its_environment_is_not_there(tmp_path: Path) -> None:
     assert versions(TOOLS[0], None) == {}
     assert [versions(each, None) for each in TOOLS[1:]] == [None] * 4
     assert versions(TOOLS[1], tmp_path / "python") is None
+
+
+def test_last_messages_of_failed_runs_stay_in_the_folder(tmp_path: Path) -> None:
+    """The page shows outcomes and lines left; what each tool printed last is in peers.md."""
+    found = [_found("unreachable", "failed", said="%Error (Timed out)")]
+    text = write_peers(found, [PULL], tmp_path, settings=PLAN.settings, heading="h")
+    assert "Timed out" not in text
+    assert "- t, unreachable: `%Error (Timed out)`" in (tmp_path / "peers.md").read_text()

@@ -7,7 +7,7 @@ import pytest
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment import fairness
 from flashferry.lab.experiment.cell import Measured
-from flashferry.lab.experiment.harness import put
+from flashferry.lab.experiment.harness import missed_targets, put
 
 
 def test_a_section_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
@@ -31,3 +31,10 @@ def test_the_other_flow_is_held_against_what_the_cap_leaves() -> None:
         sent_bytes=100, again_bytes=0,
     )  # fmt: skip
     assert "| queue of 0.5 BDP | auto | 50% | 1 | 3.04 | 2.74 | 2.74 | 90% | 0.00% |" in fairness.fairness_table([run])
+
+
+def test_missed_targets_are_named_and_the_others_counted() -> None:
+    """A page says how many are met; what nobody could decide counts as neither."""
+    found = [("fast", "5", True), ("small", "9", False), ("even", "?", None)]
+    assert missed_targets(found) == "1 of 2 targets are met.\n\n- **missed**: small: 9"
+    assert missed_targets(found[:1]) == "1 of 1 targets are met."

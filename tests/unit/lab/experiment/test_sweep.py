@@ -1,11 +1,13 @@
 """The grid, what a cell was built to be limited by, and how far `auto` is from the best."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from flashferry.lab.experiment import sweep
 from flashferry.lab.experiment.cell import Cell, Judgement, Measured, Sender
+from flashferry.lab.experiment.study import Plan
 from flashferry.lab.experiment.sweep import AUTO, SENDERS, Place, by_place, cells, limits_of, place_of, regrets
 from flashferry.lab.experiment.sweep import _coloured as coloured
 
@@ -20,8 +22,9 @@ def _cell(loss: float, rtt_s: float, window: str, sender: Sender, *, sack: bool 
 def _run(cell: Cell, rate: float, *, kind: str = "cap", again: int = 0) -> Measured:
     verdict = Judgement(kind=kind, share=1.0, sentence="", evidence=(), advice="", by="server")
     return Measured(
-        cell=cell, started_at="", load=0, size_bytes=int(rate * 10), seconds=10, sent_bytes=1000, again_bytes=again,
-        control="bbr" if cell.sender.control != "cubic" else "cubic", judgement=verdict,
+        cell=cell, started_at="2026-11-22T00:00:00+00:00", load=0, size_bytes=int(rate * 10), seconds=10,
+        sent_bytes=1000, again_bytes=again, control="bbr" if cell.sender.control != "cubic" else "cubic",
+        judgement=verdict,
     )  # fmt: skip
 
 
@@ -111,3 +114,13 @@ def test_every_place_of_the_heat_map_has_its_colour() -> None:
     assert re.findall(r'<td class="n (h\d)">([^<]*)', html) == [
         ("h0", "0 %"), ("h0", "0 %"), ("h1", "7 %"), ("h3", "24 % !"), ("h0", "5 %"), ("h4", "54 %"),
     ]  # fmt: skip
+
+
+def test_the_goodput_of_each_place_stays_in_the_folder(tmp_path: Path) -> None:
+    """The page has the sentences and where auto misses much; the tables of all places are in report.md."""
+    runs = [_run(cell, 1e6) for cell in cells([1], seconds=10)[:4]]
+    plan = Plan(folder=tmp_path, links=1, minutes=None, command="x")
+    text = sweep.write_sweep(runs, plan)
+    assert "best sender's goodput at: no place." in text
+    assert "Goodput" not in text
+    assert "Goodput in MB/s" in (tmp_path / "report.md").read_text()

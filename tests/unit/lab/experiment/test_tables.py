@@ -62,14 +62,14 @@ def test_an_arm_near_the_article_is_so_and_another_says_what_held_it() -> None:
 
 
 def test_what_was_not_asked_for_has_no_empty_table(tmp_path: Path) -> None:
-    """With ours alone there is nothing beside the article and nothing beside BBR: neither heading stands there."""
+    """With ours alone there is nothing beside the article: no heading for it; of the verdicts the totals remain."""
     ours = next(cell for cell in cells([1]) if cell.arm == "IOS tuned" and cell.sender == SENDERS[-1])
     runs = [_run(ours, 83_000, "slow receiver")]
     text = published_text(summed_up(runs), runs, _plan(tmp_path))
     assert "| IOS tuned | " in text
-    assert "What the clients offered:" in text
+    assert "- All: 1 of 1 (100%) verdicts are right." in text
     assert "beside the article" not in text
-    assert "BBR for the whole host" not in text
+    assert "name slow receiver" not in text
 
 
 def test_the_tally_counts_wrong_verdicts() -> None:
@@ -160,7 +160,10 @@ def test_the_document_the_graph_and_the_readme_are_written_together(tmp_path: Pa
     written = document_published(docs, rows, runs, _plan(tmp_path / "out"))
     assert written == [docs, docs.parent / "evidence.svg", readme]
     assert "- All: 40 of 40 (100%) verdicts are right." in docs.read_text()
-    assert ": So it was." in docs.read_text()
+    assert "BBR for the whole host" not in docs.read_text()
+    assert (
+        "Ours beside the article's server with BBR for the whole host" in (tmp_path / "out" / "report.html").read_text()
+    )
     assert "](docs/evidence.svg)" in readme.read_text()
     assert "| IOS-XE tuned | 1.60 | 1.60 | 3.21 | 2.00x | 11x | 3 min | random loss | cap |" in readme.read_text()
     assert "All: 40 of 40" in (tmp_path / "out" / "report.html").read_text()

@@ -169,7 +169,7 @@ def test_a_look_for_members_that_fails_takes_nothing_from_what_was_done(staged):
     record = one.finish()
     assert one.done == ["add", "ready"]
     assert (record.outcome, record.failure) == (Outcome.DONE, None)
-    assert record.notes[0] == "whether other members lack the image could not be looked at: reset"
+    assert record.notes[0] == "whether other members lack the image could not be checked: reset"
 
 
 @pytest.mark.parametrize("word", ["distribute", "add"])
@@ -189,7 +189,7 @@ def test_a_look_that_fails_costs_a_note_alone(staged):
     one.ends["ready"] = DeviceUnreachable("reset")
     record = one.finish()
     assert (record.outcome, record.failure, record.readiness) == (Outcome.DONE, None, None)
-    assert record.notes[-1] == "whether it is ready to boot the image could not be looked at: reset"
+    assert record.notes[-1] == "whether it is ready to boot the image could not be checked: reset"
 
 
 def test_a_run_that_is_to_stop_does_not_look(staged):
