@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import deque
 from functools import cache
 from importlib.resources import files
-from io import StringIO
 
 from msgspec import Struct
 from textfsm import TextFSM, TextFSMError
 
-from templates.rows import MOST_IDLE, ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
+from templates.rows import (
+    MOST_IDLE,
+    ImageLine,
+    OperatingMode,
+    Processor,
+    Release,
+    StackMember,
+    first,
+    parser_of,
+    rows,
+)
 
 
 def ntc_rows(command: str, output: str) -> tuple[dict[str, str | list[str]], ...]:
@@ -37,7 +46,7 @@ def _idle_parsers(command: str) -> deque[TextFSM]:
 
 
 def _compiled(command: str) -> TextFSM:
-    return TextFSM(StringIO(_source(command)))
+    return parser_of(_source(command))
 
 
 @cache
@@ -69,11 +78,16 @@ class SoftwareVersion(Struct, frozen=True, kw_only=True):
     members: tuple[StackMember, ...] = ()
 
 
+_NAMES_HARDWARE = ("Cisco", "cisco", "Model", "model", "Switch")
+
+
 def parse_version(output: str) -> SoftwareVersion:
     """Parse `show version` of an IOS or IOS-XE device; missing values are empty or None."""
     image = first(ImageLine, output)
     mode = first(OperatingMode, output)
-    parsed = ntc_rows("show version", output)
+    # Only hardware is taken from that template, and only these lines name it or start the table that does.
+    naming = (line for line in output.splitlines() if line.startswith(_NAMES_HARDWARE))
+    parsed = ntc_rows("show version", "\n".join(naming))
     facts = parsed[0] if parsed else {}
     members = rows(StackMember, output)
     return SoftwareVersion(

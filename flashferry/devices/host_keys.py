@@ -94,11 +94,26 @@ def line_for(name: str, key: HostKey) -> str:
 
 def _lines(text: str, name: str) -> Iterator[tuple[int, str, list[str]]]:
     """Yield number, marker and words of each line that is about a name."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in _candidates(text, name.lower()):
         words = line.split()
         marker = words.pop(0) if words and words[0].startswith("@") else ""
         if words and not words[0].startswith("#") and _matches(words[0], name):
             yield number, marker, words
+
+
+def _candidates(text: str, name: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines that may be about a name; without patterns, of those that contain it.
+
+    A file of thousands of devices is read three times for each of them.
+    """
+    if not text.isascii() or any(char in text for char in "*?|"):
+        yield from enumerate(text.splitlines(), 1)
+        return
+    folded, end = text if name == name.upper() else text.lower(), 0
+    while (found := folded.find(name, end)) >= 0:
+        start, end = text.rfind("\n", 0, found) + 1, text.find("\n", found)
+        end = end if end >= 0 else len(text)
+        yield text.count("\n", 0, start) + 1, text[start:end]
 
 
 def _matches(patterns: str, name: str) -> bool:

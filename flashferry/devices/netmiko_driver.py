@@ -132,6 +132,8 @@ _PASSWORD = re.compile(
 
 _LOGIN_TAIL_CHARS = 4000
 
+_LINE_END = re.compile(r"\r{1,3}\n|\n\r|\r")
+
 IOSDriver: Any = ios_driver()
 
 
@@ -387,6 +389,17 @@ class Connection(CiscoIosSSH):
         """
         channel = self._open_channel
         return channel is None or channel.closed or bool(channel.eof_received and not channel.recv_ready())
+
+    def read_channel(self) -> str:
+        """Return the text that has come; where there is none, without netmiko's lock and its steps."""
+        channel = self._open_channel
+        if channel is not None and not self._read_buffer and not channel.recv_ready():
+            return ""
+        return str(super().read_channel())
+
+    def normalize_linefeeds(self, a_string: str) -> str:
+        """Turn each line end into LF, as netmiko does in two steps and with an expression compiled for each."""
+        return _LINE_END.sub("\n", a_string)
 
     def wait_for_text(self, limit_s: float, least_chars: int = 1) -> None:
         """Sleep until the channel has so much to read or has ended, or the limit is over."""

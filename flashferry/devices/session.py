@@ -264,10 +264,12 @@ class DeviceSession:
 
     def _configuration(self, command: str, *, may_be_absent: bool = False) -> str:
         text = self.ask(command, limit_s=60).rstrip()
-        lines = [line for line in text.splitlines() if line.strip() and not is_syslog(line)]
-        missing = missing_of_whole("\n".join(lines))
+        # Without a `%` there is no log line in it.
+        shown = text if "%" not in text else "\n".join(line for line in text.splitlines() if not is_syslog(line))
+        missing = missing_of_whole(shown)
         if not missing:
             return text
+        lines = [line for line in shown.splitlines() if line.strip()]
         if may_be_absent and len(lines) < _MESSAGE_LINES and _NO_STARTUP.search(text):
             return ""
         raise OutputNotUnderstood(

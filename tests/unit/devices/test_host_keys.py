@@ -53,6 +53,14 @@ def test_lines_that_say_nothing():
     assert lines_of(text + line_for("r1", ONE), "r1") == [6]
 
 
+@pytest.mark.parametrize("pattern", ["", "r9? ssh-rsa AAAA\n"])
+def test_each_line_of_a_name_counts_once(pattern):
+    """With and without patterns in a file, the same lines count: of a list, in capitals, and a last one without end."""
+    other = line_for("r11,r2", TWO)
+    text = f"{pattern}{line_for('R1,r1', ONE)}\n{other}\n{line_for('r2,r1', TWO)}\n{other}\n{line_for('r1', TWO)}"
+    assert lines_of(text, "r1") == [line + bool(pattern) for line in (1, 3, 5)]
+
+
 @pytest.mark.parametrize(
     "line",
     ["r1", "r1 ssh-rsa", "r1 ssh-rsa %%%", "r1 ssh-rsa AAAA", f"r1 ssh-rsa {ONE.base64[:-4]}", f"r1 x {ONE.base64}"],

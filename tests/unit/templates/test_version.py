@@ -46,6 +46,15 @@ def test_the_model_whoever_made_the_device(line, model):
     assert parse_version(f'System image file is "flash:x.bin"\n\n{line}\nProcessor board ID 9X\n').hardware == (model,)
 
 
+@pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.txt")), ids=lambda path: path.stem)
+def test_hardware_is_what_the_whole_output_gives(capture):
+    """Lines left out before ntc-templates parses the rest name no hardware."""
+    text = capture.read_text()
+    facts = ntc_rows("show version", text)
+    whole = tuple(facts[0]["hardware"]) if facts else ()
+    assert not whole or parse_version(text).hardware == whole
+
+
 def test_controller_mode_is_seen():
     """A device that an SD-WAN controller configures says so, and is known as one."""
     assert parse_version("Router operating mode: Controller-Managed\n").controller_managed
