@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashferry.lab.standin.device import Device
-    from flashferry.lab.standin.flash import FileEntry, Flash
-    from flashferry.lab.standin.platform import FlashFigures, Platform
+    from flashferry.lab.standin.flash import FileEntry, Flash, FlashFigures
+    from flashferry.lab.standin.platform import Platform
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
