@@ -187,14 +187,11 @@ def tally(rows: Sequence[Row]) -> str:
     for row in rows:
         groups.setdefault((row.arm.name, expected_kinds(row.arm, row.sender)), []).append(row)
     lines = [
-        f"- {arm}, {_senders_of(own)}: {_right_of(own)} name {' or '.join(kinds)}."
+        f"- {arm}, {', '.join(dict.fromkeys(row.sender.name for row in own))}: {_right_of(own)} name "
+        f"{' or '.join(kinds)}."
         for (arm, kinds), own in groups.items()
     ]
     return "\n".join([*lines, f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
-
-
-def _senders_of(rows: Sequence[Row]) -> str:
-    return ", ".join(dict.fromkeys(row.sender.name for row in rows))
 
 
 def _near_link(rows: Sequence[Row]) -> list[str]:

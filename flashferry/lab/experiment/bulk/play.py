@@ -441,7 +441,11 @@ def play(
         _keep(folder, known)
     link = sorted(known.link)[len(known.link) // 2] if known.link else None
     ceilings = Ceilings(link_bytes_per_s=link)
-    rows = {one.name: tuple(_from_ledger(one, ledger, rounds).rows(ceilings)) for one in series}
+    measured = {
+        one.name: Measured(methods=one.methods, trials=tuple(filter(None, _trials(one, ledger, rounds))))
+        for one in series
+    }
+    rows = {name: tuple(one.rows(ceilings)) for name, one in measured.items()}
     is_whole = not any(_left(one, ledger, rounds) for one in series)
     return Played(rows=rows, conditions=known, link_bytes_per_s=link, is_whole=is_whole)
 
@@ -458,10 +462,6 @@ def _trials(series: Series, ledger: TrialLedger, rounds: int) -> Iterator[Trial 
 
 def _left(series: Series, ledger: TrialLedger, rounds: int) -> bool:
     return None in _trials(series, ledger, rounds)
-
-
-def _from_ledger(series: Series, ledger: TrialLedger, rounds: int) -> Measured:
-    return Measured(methods=series.methods, trials=tuple(filter(None, _trials(series, ledger, rounds))))
 
 
 def _play_one(
