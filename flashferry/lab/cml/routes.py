@@ -385,14 +385,49 @@ ELEMENT_ROUTES = (
 )
 """Calls about what a lab is made of."""
 
+_SMART_SERVER = "https://smartreceiver.cisco.com/licservice/license"
+_NEVER = "2036-01-01 00:00:00"
 
-def _status(call: Call) -> Any:
-    """Return the licence of `licence.yaml`: the document of one that holds, or of none."""
-    controller = call.controller
-    template = Path(__file__).with_name("licence.yaml").read_text(encoding="utf-8")
-    values = {"udi": controller.compute_id, "in_use": controller.counted(), "quota": controller.switches.value("quota")}
-    licensed, unlicensed = YAML(typ="safe", pure=True).load_all(template.format(**values))
-    return licensed if controller.is_licensed else unlicensed
+
+def _status(call: Call) -> dict[str, Any]:
+    is_licensed = call.controller.is_licensed
+    done, expires = _times("SUCCESS" if is_licensed else "FAILED"), _NEVER if is_licensed else None
+    registration = {
+        "status": "COMPLETED" if is_licensed else "NOT_REGISTERED",
+        "expires": expires,
+        **dict.fromkeys(("smart_account", "virtual_account"), "Lab" if is_licensed else None),
+        "instance_name": "cml-standin",
+        "register_time": done,
+        "renew_time": _times("FAILED"),
+    }
+    authorization = {
+        "status": "IN_COMPLIANCE" if is_licensed else "EVAL_EXPIRED",
+        "renew_time": done,
+        "expires": expires,
+    }
+    feature = {
+        "id": "regid.2019-10.com.cisco.CML_PERSONAL,1.0_standin",
+        "name": "CML - Personal License",
+        "description": "Stands in for a licence",
+        "in_use": call.controller.counted(),
+        "status": "IN_COMPLIANCE" if is_licensed else "INIT",
+        "version": "1.0",
+        "min": 0,
+        "max": call.controller.switches.value("quota"),
+    }
+    return {
+        "udi": call.controller.compute_id,
+        "registration": registration,
+        "authorization": authorization,
+        "reservation_mode": False,
+        "transport": {"ssms": _SMART_SERVER, "proxy": {"server": None, "port": None}, "default_ssms": _SMART_SERVER},
+        "features": [feature],
+        "product_license": {"active": "CML_Personal", "is_enterprise": False},
+    }
+
+
+def _times(success: str) -> dict[str, str | None]:
+    return {**dict.fromkeys(("succeeded", "attempted", "scheduled", "status", "failure")), "success": success}
 
 
 def _register(call: Call) -> None:
