@@ -30,7 +30,7 @@ from flashferry.depot.probing.figures import Ceilings, Row, Trial
 from flashferry.depot.probing.methods import Method, SshAccess, names_in
 from flashferry.depot.probing.path import Measured, in_rounds
 from flashferry.lab.errors import LabError
-from flashferry.lab.experiment.bulk.studies import TABLES, Series
+from flashferry.lab.experiment.bulk.studies import Series
 from flashferry.lab.experiment.harness import JsonLines, write
 from flashferry.lab.namespaces import Interface, in_namespace, join_by_veth, probe_namespaces, set_up_interfaces
 
@@ -312,6 +312,24 @@ _HOLE_PERIOD, _WORDS_BYTES = 64 << 10, 8 << 10
 _BLOCK = 1 << 20
 _SPEED_BYTES = 16_384
 
+_SPEEDS = {
+    "aes128-gcm@openssh.com": "aes-128-gcm",
+    "aes256-gcm@openssh.com": "aes-256-gcm",
+    "chacha20-poly1305@openssh.com": "chacha20-poly1305",
+    "aes128-ctr": "aes-128-ctr",
+    "aes192-ctr": "aes-192-ctr",
+    "aes256-ctr": "aes-256-ctr",
+    "aes128-cbc": "aes-128-cbc",
+    "aes192-cbc": "aes-192-cbc",
+    "aes256-cbc": "aes-256-cbc",
+    "3des-cbc": "des-ede3-cbc",
+    "hmac-md5": "md5",
+    "hmac-sha1": "sha1",
+    "hmac-sha2-256": "sha256",
+    "hmac-sha2-512": "sha512",
+}
+"""What OpenSSL calls the work of a cipher or MAC."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
@@ -349,9 +367,8 @@ def conditions_here() -> Conditions:
 def openssl_speeds(environment: Mapping[str, str] | None = None, *, names: Sequence[str] = ()) -> dict[str, float]:
     """Return one processor's bytes per second of ciphers and digests (SSH's names; none for all), 16 KiB blocks."""
     found: dict[str, float] = {}
-    known = TABLES["openssl"]
-    for name in names or known:
-        called = known.get(name, name)
+    for name in names or _SPEEDS:
+        called = _SPEEDS.get(name, name)
         words = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", str(_SPEED_BYTES), "-evp", called]
         try:
             done = subprocess.run(
