@@ -9,7 +9,8 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 
 class LabError(Exception):
@@ -17,6 +18,14 @@ class LabError(Exception):
 
 
 Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The least and the largest number of a field, both allowed; stands in its type, by `Annotated`."""
+
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +84,32 @@ class Table:
             raise self._wrong(key, "an array of tables", value)
         return tuple(Table(where=f"{self.where}: {key}[{i}]", values=v) for i, v in enumerate(value))
 
-    def record(self, of: type[Record], **given: Any) -> Record:
-        """Read a dataclass of numbers, texts, flags, times and lists of texts; a field with a default may be missing.
+    def record(self, of: type[Record], *also: str, **given: Any) -> Record:
+        """Read a dataclass of numbers, texts, flags, times, words and lists of texts; a field with a default may lack.
 
-        `of`: The dataclass; its fields are all keys that are allowed. `given`: Fields that the caller has read itself.
+        `of`: The dataclass; its fields are keys that are allowed, besides `also`. `given`: Fields that the caller has
+        read itself.
         """
-        hints = get_type_hints(of)
-        self.only(*hints)
+        hints = get_type_hints(of, include_extras=True)
+        self.only(*(hints.keys() - given.keys()), *also)
         for each in fields(of):  # type: ignore[arg-type] # any dataclass
             if each.name not in given and (each.name in self.values or each.default is MISSING):
-                given[each.name] = _READERS[hints[each.name]](self, each.name)
+                given[each.name] = self._field(each.name, hints[each.name])
         return of(**given)
+
+    def _field(self, key: str, kind: Any) -> Any:
+        """Return the value of a key whose field has a type; None is never written."""
+        if get_origin(kind) in (Union, UnionType):
+            kind = get_args(kind)[0]
+        if get_origin(kind) is Literal:
+            value, words = self.text(key), get_args(kind)
+            if value not in words:
+                raise self._wrong(key, f"one of {', '.join(words)}", value)
+            return value
+        if get_origin(kind) is Annotated:
+            kind, within = get_args(kind)
+            return _READERS[kind](self, key, low=within.low, high=within.high)
+        return _READERS[kind](self, key)
 
     def only(self, *allowed: str) -> None:
         """Raise when there is a key that nothing reads: most likely a misspelt one."""
@@ -104,11 +128,10 @@ class Table:
         return LabError(f"{self.where}: {key}: expected {expected}, found {seen!r}.")
 
 
-_READERS: Mapping[Any, Callable[[Table, str], Any]] = {
+_READERS: Mapping[Any, Callable[..., Any]] = {
     str: Table.text,
     int: Table.integer,
     float: Table.number,
-    float | None: Table.number,
     bool: Table.flag,
     tuple[str, ...]: Table.strings,
     datetime: lambda table, key: datetime.fromisoformat(table.text(key)),

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from flashferry.lab.errors import LabError
 from flashferry.lab.world_spec import DepotHost, DeviceAccess
 
@@ -109,15 +111,10 @@ def read_state() -> LabState | None:
     """Return the running lab, or None; a file whose lab is gone is removed."""
     path = state_path()
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        devices = tuple(
-            DeviceAccess(**each | {"transports": tuple(each.get("transports", ()))}) for each in values.pop("devices")
-        )
-        depots = tuple(DepotHost(**each) for each in values.pop("depots", ()))
-        state = LabState(**values, devices=devices, depots=depots)
+        state = msgspec.json.decode(path.read_bytes(), type=LabState)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
+    except msgspec.MsgspecError:
         path.unlink(missing_ok=True)
         return None
     if started_ticks(state.pid) != state.started_ticks:

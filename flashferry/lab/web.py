@@ -76,16 +76,15 @@ def running_web(
     address: str,
     files: Mapping[str, bytes | Path],
     *,
-    port: int = 0,
     tls: ssl.SSLContext | None = None,
     congestion: str | None = None,
 ) -> Iterator[Web]:
     """Serve in the caller's namespace until the block ends.
 
-    `files`: What there is, by name without the slash. `port`: 0 for a free one. `tls`: Makes it a server of HTTPS.
+    `files`: What there is, by name without the slash. `tls`: Makes it a server of HTTPS.
     `congestion`: Congestion control of its connections; None for the host's.
     """
-    listener = socket.create_server((address, port))
+    listener = socket.create_server((address, 0))
     if congestion is not None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
     web = Web(address=address, port=listener.getsockname()[1], files=dict(files))
@@ -195,7 +194,8 @@ class _Exchange:
     def _status(self, head: bytes, *, found: bool) -> HTTPStatus:
         if self._does.status != HTTPStatus.OK:
             return HTTPStatus(self._does.status)
-        if self._does.login is not None and not _fits(head, self._does.login):
+        login = self._does.login
+        if login is not None and _field(head, "authorization") != f"Basic {base64.b64encode(login.encode()).decode()}":
             return HTTPStatus.UNAUTHORIZED
         return HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
 
@@ -232,7 +232,3 @@ def _field(head: bytes, name: str) -> str | None:
         if key.strip().lower() == name:
             return value.strip()
     return None
-
-
-def _fits(head: bytes, login: str) -> bool:
-    return _field(head, "authorization") == f"Basic {base64.b64encode(login.encode()).decode()}"

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from flashferry.lab.errors import LabError, Table, data_names, read_file, read_table
+from flashferry.lab.errors import LabError, Table, Within, data_names, read_file, read_table
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.receiver import OPTIMISTIC
@@ -67,14 +67,14 @@ class DeviceSpec:
     username: str = _LOGIN[0]
     password: str = field(default=_LOGIN[1], repr=False)
     enable_secret: str = field(default=_LOGIN[2], repr=False)
-    privilege: int = 15
+    privilege: Annotated[int, Within(0, 15)] = 15
     config_lines: tuple[str, ...] = ()
     flash_free_bytes: int | None = None
     refused_commands: tuple[str, ...] = ()
     extended_passive: bool | None = None
     trustpoints: tuple[tuple[str, str], ...] = ()
     blocked_transports: tuple[str, ...] = ()
-    control_plane_packets_per_s: int | None = None
+    control_plane_packets_per_s: Annotated[int, Within(1, 10**6)] | None = None
     receiver: str = OPTIMISTIC
     recording: str | None = None
     transports: tuple[str, ...] = ()
@@ -303,12 +303,6 @@ _PACKAGE = "flashferry.lab.worlds"
 _PROFILES = "flashferry.lab.profiles"
 _PLATFORMS = "flashferry.lab.standin.platforms"
 
-_DEVICE_KEYS = (
-    "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
-    "flash_free_bytes", "refused_commands", "extended_passive", "trustpoints", "blocked_transports",
-    "control_plane_packets_per_s", "receiver", "recording", "transports", "clear_text",
-)  # fmt: skip
-
 _TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _MOST_DEVICES = 4000
@@ -408,7 +402,6 @@ def _known(table: Table, key: str, package: str, default: str | None = None) -> 
 
 def _devices(table: Table, base: Path) -> list[DeviceSpec]:
     """Read a device, or several alike: with ``count`` the name is what their numbers are put behind."""
-    table.only(*_DEVICE_KEYS)
     first = _device(table, base)
     if "count" not in table.values:
         return [first]
@@ -419,35 +412,21 @@ def _devices(table: Table, base: Path) -> list[DeviceSpec]:
 
 
 def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
-    default = DeviceSpec(name="default")
     recording = str(base.absolute() / table.text("recording")) if "recording" in table.values else None
     platform = (
-        default.platform if recording is None else nearest_platform(load_recording(Path(recording)), default.platform)
+        DEFAULT_PLATFORM if recording is None else nearest_platform(load_recording(Path(recording)), DEFAULT_PLATFORM)
     )
-    return DeviceSpec(
+    return table.record(
+        DeviceSpec,
+        "name", "count", "platform", "config", "trustpoints", "blocked_transports", "recording", "transports",
         name=_name(table) + ("" if number is None else str(number)),
         platform=_known(table, "platform", _PLATFORMS, platform),
-        address=table.text("address") if "address" in table.values else None,
-        username=table.text("username", default.username),
-        password=table.text("password", default.password),
-        enable_secret=table.text("enable_secret", default.enable_secret),
-        privilege=table.integer("privilege", default.privilege, low=0, high=15),
         config_lines=table.strings("config", ()),
-        flash_free_bytes=table.integer("flash_free_bytes") if "flash_free_bytes" in table.values else None,
-        refused_commands=table.strings("refused_commands", ()),
-        extended_passive=table.flag("extended_passive") if "extended_passive" in table.values else None,
         trustpoints=_trustpoints(table, base),
         blocked_transports=_transports(table, "blocked_transports"),
-        control_plane_packets_per_s=(
-            table.integer("control_plane_packets_per_s", low=1, high=10**6)
-            if "control_plane_packets_per_s" in table.values
-            else None
-        ),
-        receiver=table.text("receiver", default.receiver),
         recording=recording,
         transports=_transports(table, "transports"),
-        clear_text=table.flag("clear_text") if "clear_text" in table.values else None,
-    )
+    )  # fmt: skip
 
 
 def _trustpoints(table: Table, base: Path) -> tuple[tuple[str, str], ...]:

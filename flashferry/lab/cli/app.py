@@ -20,8 +20,7 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
 from flashferry.lab.cli.cml import LATENCIES, LatencyOption, keep_up, night
-from flashferry.lab.cli.experiment import bulk, experiment, fairness, peers, sweep
-from flashferry.lab.cli.experiment import ssh as ssh_study
+from flashferry.lab.cli.experiment import bulk_study, experiment, fairness, peers, sweep
 from flashferry.lab.cli.verb import LabVerb, lab_errors
 from flashferry.lab.demo.commands import service_demo, sites_demo
 from flashferry.model.exit_codes import ExitCode
@@ -33,8 +32,11 @@ if TYPE_CHECKING:
 app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
 experiments = App(no_args_is_help=False, invoke_without_command=True)
 experiments.callback()(experiment)
-experiments.command("ssh", cls=LabVerb)(ssh_study)
-experiments.command("bulk", cls=LabVerb)(bulk)
+for name, about in (
+    ("ssh", "Run the studies of scp again: ciphers, MACs, compression, and a board without AES instructions."),
+    ("bulk", "Run the study of dd through ssh and nc again: block sizes, compressing pipes, ciphers."),
+):
+    experiments.command(name, cls=LabVerb, help=about)(bulk_study)
 
 _SSH_PORT = 22
 _DOWN_S, _POLL_S = 60.0, 0.1

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,33 +34,6 @@ LatencyOption = Annotated[
         help="How the latency of a controller's links counts; no document of the real one says which.",
     ),
 ]
-
-_DESCRIPTION = """\
-# A night on the stand-in of a CML controller: routers on two conditions.
-controller:
-  url: {url}
-  ca_file: {ca_file}
-  login: environment
-topology:
-  sites:
-    - name: branch
-      condition: {{bandwidth_kbps: 10000, latency_ms: 60, loss_percent: 0.01}}
-      nodes: [{{node_definition: csr1000v, image_definition: csr1000v-161101b, count: {count}}}]
-    - name: metro
-      condition: {{bandwidth_kbps: 20000, latency_ms: 20}}
-      nodes: [{{node_definition: csr1000v, image_definition: csr1000v-161101b, count: {count}}}]
-reach:
-  by: bridge
-night:
-  image: {image}
-  copies: {copies}
-  probe_seconds: 2
-limits:
-  whole_minutes: 20
-  clean_minutes: 1
-artefacts:
-  folder: {folder}
-"""
 
 
 def keep_up(latency: str, *, json: bool) -> None:
@@ -140,7 +114,8 @@ def write_description(controller: ControllerProcess, folder: Path, *, copies: in
 
     image = controller.directory / _IMAGE
     fill_randomly(image, _IMAGE_BYTES)
-    text = _DESCRIPTION.format(
+    template = resources.files("flashferry.lab.cml").joinpath("nightly.yaml").read_text(encoding="utf-8")
+    text = template.format(
         url=controller.url, ca_file=controller.ca_file, image=image, folder=folder, copies=copies, count=count
     )  # fmt: skip
     path = controller.directory / "nightly.yaml"

@@ -259,65 +259,27 @@ def _command(words: Sequence[str], options: Mapping[str, Sequence[str] | Sequenc
     return shlex.join(words)
 
 
-_OutputOption = Annotated[Path | None, _output_option(f"{_KEPT} (default: experiment-ssh, experiment-bulk).")]
-
-_RoundsOption = Annotated[int, typer.Option("--runs", min=1, max=100, help="Rounds that count, each in its own order.")]
-
-_SizeOption = Annotated[
-    int, typer.Option("--size-mb", min=1, max=4096, help="MiB of a file; slow methods copy a part of it.")
-]
-
-_SeedOption = Annotated[int, typer.Option("--seed", help="Seeds the orders of the rounds.")]
-
-_SeriesOption = Annotated[
-    list[str] | None, typer.Option("--series", help="Only series whose name holds this; repeatable.")
-]
-
-_DocsOption = Annotated[
-    Path | None,
-    typer.Option("--docs", metavar="FILE", help="Put tables and graph into this document, between its markers."),
-]
-
-
-def ssh(
-    output: _OutputOption = None,
-    runs: _RoundsOption = 5,
-    size_mb: _SizeOption = 128,
-    seed: _SeedOption = 1,
-    series: _SeriesOption = None,
-    docs: _DocsOption = None,
+def bulk_study(
+    ctx: typer.Context,
+    output: Annotated[Path | None, _output_option(f"{_KEPT} (default: experiment-ssh, experiment-bulk).")] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Rounds that count, each in its own order.")] = 5,
+    size_mb: Annotated[
+        int, typer.Option("--size-mb", min=1, max=4096, help="MiB of a file; slow methods copy a part of it.")
+    ] = 128,
+    seed: Annotated[int, typer.Option("--seed", help="Seeds the orders of the rounds.")] = 1,
+    series: Annotated[
+        list[str] | None, typer.Option("--series", help="Only series whose name holds this; repeatable.")
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option("--docs", metavar="FILE", help="Put tables and graph into this document, between its markers."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run the studies of scp again: ciphers, MACs, compression, and a board without AES instructions."""
-    _run("ssh", output, runs, size_mb, seed, series, docs, json=json)
-
-
-def bulk(
-    output: _OutputOption = None,
-    runs: _RoundsOption = 5,
-    size_mb: _SizeOption = 128,
-    seed: _SeedOption = 1,
-    series: _SeriesOption = None,
-    docs: _DocsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Run the study of dd through ssh and nc again: block sizes, compressing pipes, ciphers."""
-    _run("bulk", output, runs, size_mb, seed, series, docs, json=json)
-
-
-def _run(
-    name: str,
-    output: Path | None,
-    runs: int,
-    size_mb: int,
-    seed: int,
-    series: list[str] | None,
-    docs: Path | None,
-    *,
-    json: bool,
-) -> None:
+    """Run the published studies of `ssh` or of `bulk` copies again, whichever word the command was called by."""
     from flashferry.lab.experiment.bulk.report import Asked, run
 
+    name = str(ctx.info_name)
     folder = output or Path(f"experiment-{name}")
     asked = Asked(
         experiment=name,

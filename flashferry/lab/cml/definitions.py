@@ -7,10 +7,14 @@ those are our own words and marked so. Base no decision on them: the status and 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,48 +39,12 @@ class Refused(Exception):
         super().__init__(self.description)
 
 
-_API = "description of the interface, 2.9"
-_CLIENT = "virl2-client 2.10.1"
+def read_data(name: str, kind: Any) -> Any:
+    """Return what a data file beside this module holds, as a type."""
+    return msgspec.convert(tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")), kind)
 
-_NOT_FOUND, _FORBIDDEN, _BAD, _UNAUTHORIZED = (
-    HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED,
-)  # fmt: skip
 
-TEXTS = {
-    "lab_not_found": Text(_NOT_FOUND, "Lab not found: {lab_id}", _CLIENT),
-    "node_not_found": Text(_NOT_FOUND, "Node not found: {node_id}"),
-    "link_not_found": Text(_NOT_FOUND, "Link not found: {link_id}"),
-    "interface_not_found": Text(_NOT_FOUND, "Interface not found: {interface_id}"),
-    "annotation_not_found": Text(_NOT_FOUND, "Annotation not found: {annotation_id}"),
-    "definition_not_found": Text(_NOT_FOUND, "Definition not found: {definition_id}"),
-    "not_found": Text(_NOT_FOUND, "Not found: {what}"),
-    "no_route": Text(_NOT_FOUND, "The stand-in has no {method} {path} in {version}"),
-    "wrong_login": Text(_FORBIDDEN, "Authentication failed!"),
-    "no_token": Text(_UNAUTHORIZED, "No authorization token provided."),
-    "bad_token": Text(_UNAUTHORIZED, "Invalid or expired token."),
-    "not_permitted": Text(_FORBIDDEN, "User {user} may not do that."),
-    "bad_request": Text(_BAD, "Bad Request: {why}"),
-    "bad_topology": Text(_BAD, "Bad Request: topology: {why}"),
-    "missing_node_definition": Text(_BAD, "Node definition not found: {definition} (node {label})"),
-    "missing_image_definition": Text(_BAD, "Image definition not found: {definition} (node {label})"),
-    "bad_condition": Text(_BAD, "Bad Request: link condition: {why}"),
-    "no_condition": Text(_BAD, "No link condition exists", _API),
-    "cannot_start": Text(_BAD, "Cannot start lab.{why}", _API),
-    "wipe_while_running": Text(
-        _FORBIDDEN, "The lab must be stopped before it can be wiped", _API, is_status_known=False
-    ),
-    "delete_while_running": Text(
-        _FORBIDDEN, "The lab must be stopped and wiped first: {lab_id}", is_status_known=False
-    ),
-    "change_while_running": Text(_FORBIDDEN, "{what} can only be changed while it is wiped", is_status_known=False),
-    "refused_by_switch": Text(_FORBIDDEN, "A switch of the stand-in refuses to {verb} labs", is_status_known=False),
-    "no_capture": Text(_NOT_FOUND, "No capture on link {link_id}", is_status_known=False),
-    "capture_not_running": Text(_BAD, "Link {link_id} is not started", is_status_known=False),
-    "no_file_name": Text(_BAD, "X-Original-File-Name header is missing"),
-    "bad_file_name": Text(_BAD, "Unsupported file name: {name}"),
-    "bad_definition": Text(_BAD, "Bad Request: definition: {why}"),
-    "in_use": Text(_FORBIDDEN, "{what} is in use", is_status_known=False),
-}
+TEXTS: Mapping[str, Text] = read_data("refusals", dict[str, Text])
 """Every refusal, by a name of ours."""
 
 
@@ -111,8 +79,7 @@ _IMAGE_REQUIRED = ("id", "node_definition_id", "label", "disk_image")
 class NodeDefinition:
     """A kind of node.
 
-    `day0`: The name of its main day-0 file. `port`: Its physical interfaces by slot, with `{n}` for the slot, `{m}` for
-    the slot plus one, `{b}` and `{u}` for board and unit of four. `has_loopback`: Whether `Loopback0` comes with it.
+    The fields are those of `nodes.toml`, which says what they mean.
     """
 
     definition_id: str
@@ -148,48 +115,7 @@ class NodeDefinition:
         }
 
 
-_NODES = (
-    # id, label, day-0 file, port, Loopback0, memory in MiB
-    ("iosv", "IOSv", "ios_config.txt", "GigabitEthernet0/{n}", True, 768),
-    ("csr1000v", "CSR 1000v", "iosxe_config.txt", "GigabitEthernet{m}", True, 4096),
-    ("cat8000v", "CAT8000V", "iosxe_config.txt", "GigabitEthernet{m}", True, 4096),
-    ("iol-xe", "IOL-XE", "ios_config.txt", "Ethernet{b}/{u}", True, 1024),
-    ("ioll2-xe", "IOL-L2-XE", "ios_config.txt", "Ethernet{b}/{u}", True, 512),
-    ("iosvl2", "IOSvL2", "ios_config.txt", "GigabitEthernet{b}/{u}", True, 512),
-    ("cat9000v-q200", "CAT9000V Q200", "iosxe_config.txt", "GigabitEthernet1/0/{m}", True, 18432),
-    ("cat9000v-uadp", "CAT9000V UADP", "iosxe_config.txt", "GigabitEthernet1/0/{m}", True, 18432),
-    ("nxosv9000", "NX-OS 9000", "nxos_config.txt", "Ethernet1/{m}", False, 512),
-    ("iosxrv", "IOS XRv", "iosxr_config.txt", "GigabitEthernet0/0/0/{n}", False, 512),
-    ("asav", "ASAv", "day0-config", "GigabitEthernet0/{n}", False, 512),
-    ("external_connector", "External Connector", "default", "port", False, 0),
-    ("unmanaged_switch", "Unmanaged Switch", "node.cfg", "port{n}", False, 0),
-    ("server", "Server", "iosxe_config.txt", "eth{n}", False, 512),
-    ("desktop", "Desktop", "node.cfg", "eth{n}", False, 512),
-    ("alpine", "Alpine", "node.cfg", "eth{n}", False, 512),
-    ("ubuntu", "Ubuntu", "user-data", "ens{m}", False, 2048),
-    ("nginx", "nginx", "boot.sh", "eth{n}", False, 512),
-    ("dnsmasq", "dnsmasq", "dnsmasq.conf", "eth{n}", False, 512),
-)
-
 _NOT_COUNTED = frozenset({"external_connector", "unmanaged_switch"})
-
-_IMAGES = {
-    "iosv": ("iosv-158-3", "iosv-159-3-m9"),
-    "csr1000v": ("csr1000v-161101b", "csr1000v-17-03-08a"),
-    "cat8000v": ("cat8000v-17-16-01a", "catalyst8000v-17.04.01a"),
-    "cat9000v-q200": ("cat9000v-q200-17-15-01",),
-    "cat9000v-uadp": ("cat9000v-uadp-17-15-01",),
-    "iol-xe": ("iol-xe-17-15-01",),
-    "ioll2-xe": ("ioll2-xe-17-15-01",),
-    "iosvl2": ("iosvl2-2019", "iosvl2-2020"),
-    "nxosv9000": ("nxosv9000-9-2-3",),
-    "iosxrv": ("iosxrv-6-3-1",),
-    "asav": ("asav-9-12-2",),
-    "server": ("server-tcl-11-1", "server-tcl-15-0"),
-    "desktop": ("desktop", "alpine-desktop-3-19-1", "alpine-desktop-3-20-3"),
-    "alpine": ("alpine-3-12-base", "alpine-base-3-19-1"),
-    "ubuntu": ("ubuntu-18-04", "ubuntu-22-04-20240126"),
-}
 
 
 class Definitions:
@@ -200,10 +126,9 @@ class Definitions:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.nodes = {each[0]: NodeDefinition(*each) for each in _NODES}
-        self.images: dict[str, dict[str, Any]] = {
-            image: _image(image, node) for node, images in _IMAGES.items() for image in images
-        }
+        tables = read_data("nodes", dict[str, dict[str, Any]])
+        self.nodes = {key: NodeDefinition(definition_id=key, **table) for key, table in tables["nodes"].items()}
+        self.images = {image: _image(image, node) for node, own in tables["images"].items() for image in own}
 
     @property
     def files(self) -> list[str]:

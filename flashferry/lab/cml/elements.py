@@ -182,11 +182,11 @@ def add_interfaces(node: Node, definition: NodeDefinition, slot: int | None) -> 
     return [_interface(node, definition.interface_label(number), number) for number in slots]
 
 
-def populate(node: Node, definition: NodeDefinition, ports: int = 4) -> None:
+def populate(node: Node, definition: NodeDefinition) -> None:
     """Give a node the interfaces that it comes with."""
     if definition.has_loopback:
         _interface(node, "Loopback0", None, kind="loopback")
-    add_interfaces(node, definition, 0 if definition.definition_id == "external_connector" else ports - 1)
+    add_interfaces(node, definition, 0 if definition.definition_id == "external_connector" else 3)
 
 
 def add_link(lab: Lab, one: Interface, two: Interface, label: str = "") -> Link:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from flashferry.lab.cml.definitions import read_data
 from flashferry.lab.errors import LabError
 
 
@@ -36,63 +37,18 @@ class Switch:
     `default`: Its value unless it is set. `effect`: What it does, in one sentence.
     """
 
-    kind: Kind
-    default: Any
+    takes: Kind
     effect: str
+    default: Any = None
 
 
-TABLE: Mapping[str, Switch] = {
-    "bad_gateway": Switch(Kind.ANSWERS, None, "502 with a page of HTML; nothing is done."),
-    "unavailable": Switch(Kind.ANSWERS, None, "503 with a page of HTML; nothing is done."),
-    "server_error": Switch(Kind.ANSWERS, None, "500 with a description; nothing is done."),
-    "slow": Switch(Kind.ANSWERS, None, "The request is done `seconds` later."),
-    "slow_answer": Switch(
-        Kind.ANSWERS,
-        None,
-        "It is done at once and answered `seconds` later: an import that times out but makes the lab.",
-    ),
-    "reset": Switch(Kind.ANSWERS, None, "The connection is reset; nothing is done."),
-    "lost_answer": Switch(Kind.ANSWERS, None, "It is done, then the connection is reset."),
-    "expired_token": Switch(Kind.ANSWERS, None, "401 as if the token had just expired."),
-    "forbidden": Switch(Kind.ANSWERS, None, "403 with a description; nothing is done."),
-    "plain_text": Switch(Kind.ANSWERS, None, "It is done; the answer is a sentence, not JSON."),
-    "is_ready": Switch(Kind.FLAG, True, "What system_information says of `ready`; false: no start."),
-    "is_licensed": Switch(Kind.FLAG, True, "Registration and authorization; false: no start."),
-    "is_snooping": Switch(Kind.FLAG, True, "False: layer3_addresses stay empty."),
-    "version": Switch(Kind.TEXT, "2.10.0+build.5", "The controller's version and what hangs on it."),
-    "token_lifetime_s": Switch(Kind.SECONDS, 28_800.0, "How long tokens live, old ones included."),
-    "quota": Switch(Kind.COUNT, 20, "Nodes that the licence lets run."),
-    "others_started": Switch(Kind.COUNT, 0, "Nodes of others that run, against the same quota."),
-    "memory_used_percent": Switch(Kind.COUNT, 25, "What system_stats says of the memory."),
-    "stuck": Switch(Kind.STATES, {}, "A node never gets beyond that state (QUEUED, STARTED)."),
-    "disconnected": Switch(Kind.LABELS, (), "These nodes are DISCONNECTED once started."),
-    "no_boot": Switch(Kind.LABELS, (), "These nodes run, but never become BOOTED."),
-    "no_address": Switch(Kind.LABELS, (), "layer3_addresses know nothing of these nodes."),
-    "wrong_condition": Switch(
-        Kind.CONDITION, None, "These keys are stored and applied instead of those that were sent."
-    ),
-    "wrong_operational": Switch(
-        Kind.CONDITION, None, "The read-back is as sent; these keys are applied and `operational`."
-    ),
-    "wrong_on_link": Switch(Kind.CONDITION, None, "These keys are applied, and nothing the controller says shows it."),
-    "condition_refused": Switch(Kind.FLAG, False, "Every PATCH of a condition is a 400."),
-    "import_ignores_conditions": Switch(
-        Kind.FLAG, False, "`conditioning` in an imported topology is taken and not applied."
-    ),
-    "is_condition_enabled_by_default": Switch(Kind.FLAG, True, "What a condition sent without `enabled` becomes."),
-    "stop_takes_s": Switch(Kind.SECONDS, 0.0, "Nodes show their last state for so long after stop."),
-    "refuse_stop": Switch(Kind.COUNT, 0, "So many orders to stop are a 403."),
-    "refuse_wipe": Switch(Kind.COUNT, 0, "So many orders to wipe are a 403."),
-    "refuse_delete": Switch(Kind.COUNT, 0, "So many orders to delete are a 403."),
-    "tiles_lag_s": Switch(Kind.SECONDS, 0.2, "populate_lab_tiles is so far behind."),
-    "console_log_as": Switch(Kind.TEXT, "object", "Console logs: `object`, `string`, `lines` or `plain` (not JSON)."),
-}
+TABLE: Mapping[str, Switch] = read_data("switches", dict[str, Switch])
 """All switches, by name."""
 
 
 def switch_table() -> str:
     """Return the table of switches as docs/lab.md has it."""
-    rows = [f"| `{name}` | {each.kind.value} | {each.effect} |" for name, each in TABLE.items()]
+    rows = [f"| `{name}` | {each.takes.value} | {each.effect} |" for name, each in TABLE.items()]
     return "\n".join(["| switch | takes | effect |", "|---|---|---|", *rows, ""])
 
 
@@ -171,7 +127,7 @@ class Switches:
             return {
                 name: selector
                 for name, switch in TABLE.items()
-                if switch.kind is Kind.ANSWERS
+                if switch.takes is Kind.ANSWERS
                 for selector in self._values[name] or ()
                 if selector.strikes(method, path)
             }
@@ -180,7 +136,7 @@ class Switches:
         """Return the table with the present values, for people."""
         with self._lock:
             return {
-                name: {"value": _shown(self._values[name]), "takes": switch.kind.value, "effect": switch.effect}
+                name: {"value": _shown(self._values[name]), "takes": switch.takes.value, "effect": switch.effect}
                 for name, switch in TABLE.items()
             }
 
@@ -205,11 +161,11 @@ def _checked(name: str, value: Any) -> Any:
         raise LabError(f"There is no switch {name!r}; there are: {', '.join(TABLE)}.")
     if value is None:
         return switch.default
-    if switch.kind is Kind.ANSWERS:
+    if switch.takes is Kind.ANSWERS:
         return _selectors(name, value)
     is_flag = isinstance(value, bool)
-    if not isinstance(value, _TYPES[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
-        raise LabError(f"The switch {name} takes: {switch.kind.value}; found {value!r}.")
+    if not isinstance(value, _TYPES[switch.takes]) or is_flag is not (switch.takes is Kind.FLAG):
+        raise LabError(f"The switch {name} takes: {switch.takes.value}; found {value!r}.")
     return tuple(value) if isinstance(value, list) else value
 
 

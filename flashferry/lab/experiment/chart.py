@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from flashferry.lab.experiment.published import FILE_BYTES, LINK, SENDERS, Row
 
@@ -19,24 +20,7 @@ _LEAST, _MOST = 0.05e6, 8e6
 _LEAST_GAIN = 1.15
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
-CHART_STYLE = """
-.chart{--ink:#1b1f24;--quiet:#57606a;--rule:#dfe3e8;--paper:#fff;--p:#57606a;--v:#b0480e;--o:#0b4f9e}
-@media (prefers-color-scheme:dark){.chart{--ink:#e6e9ec;--quiet:#9aa4ae;--rule:#30363d;--paper:#0d1117;
---p:#9aa4ae;--v:#ffa657;--o:#6cb0ff}}
-.chart text{fill:var(--ink);font-size:16px;stroke:var(--paper);stroke-width:4px;paint-order:stroke}
-.chart .t{font-size:20px;font-weight:600}
-.chart .n{fill:var(--quiet);font-size:14px}
-.chart .a{text-anchor:end;font-weight:600}
-.chart .m{text-anchor:middle}
-.chart .s{font-weight:600}
-.chart .q{font-weight:400}
-.chart .paper{fill:var(--paper)}
-.chart .g{stroke:var(--rule);fill:none}
-.chart .l{stroke:var(--quiet);stroke-dasharray:5 4;fill:none}
-.chart .p{fill:var(--paper);stroke:var(--p);stroke-width:2.5}
-.chart .v{fill:var(--v);stroke:var(--v);stroke-width:2.5}
-.chart .o{fill:var(--o);stroke:var(--o);stroke-width:2.5}
-"""
+CHART_STYLE = "\n" + Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,9 +90,9 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([*head, *lines]) if lines else ""
 
 
-def targets_table(targets: Iterable[tuple[str, str, bool | None]], undecided: str = "open") -> str:
+def targets_table(targets: Iterable[tuple[str, str, bool | None]]) -> str:
     """Return a row for each target: what is wanted, what was found, and whether it is met; None: it is undecided."""
-    words = {True: "met", False: "**missed**", None: undecided}
+    words = {True: "met", False: "**missed**", None: "open"}
     return markdown(("target", "found", ""), ((text, found, words[met]) for text, found, met in targets))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from flashferry.lab.experiment.chart import svg_file
 from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place, Regret
@@ -17,21 +18,7 @@ STEPS = (0.05, 0.1, 0.2, 0.4)
 """Where the next colour begins; the first is that of what counts as the best."""
 _NAMES = ("to 5 %", "to 10 %", "to 20 %", "to 40 %", "above")
 _FIELD, _DOWN, _LEFT, _TOP, _GAP = 108, 34, 176, 116, 10
-HEAT_STYLE = """
-.heat{--ink:#1b1f24;--quiet:#57606a;--paper:#fff}
-@media (prefers-color-scheme:dark){.heat{--ink:#e6e9ec;--quiet:#9aa4ae;--paper:#0d1117}}
-.heat text{fill:var(--ink);font-size:15px}
-.heat .t{font-size:19px;font-weight:600}
-.heat .n{fill:var(--quiet);font-size:14px}
-.heat .e{text-anchor:end}
-.heat .m{text-anchor:middle}
-.heat .paper{fill:var(--paper)}
-.heat .h0{fill:#d3ead9}.heat .h1{fill:#f5dfa0}.heat .h2{fill:#eeaa5c}.heat .h3{fill:#cf5630}.heat .h4{fill:#7f1d2d}
-.heat .f0,.heat .f1,.heat .f2{fill:#1b1f24}.heat .f3,.heat .f4{fill:#fff}
-.heat .f{font-weight:600;text-anchor:middle}
-.heat .ring{fill:none;stroke:var(--ink);stroke-width:3}
-.heat .none{fill:none;stroke:var(--quiet);stroke-dasharray:3 4}
-"""
+HEAT_STYLE = "\n" + Path(__file__).with_name("heat_map.css").read_text(encoding="utf-8")
 
 
 def heat_map_svg(found: Sequence[Regret]) -> str:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 
 from flashferry.lab.experiment.cell import Measured
 from flashferry.lab.experiment.tables import EMULATED
 from flashferry.reports.graphs import GRAPH_STYLE, Limit, svg, transfer_graphs
 
-_STYLE = f"""
-:root{{--ink:#1b1f24;--quiet:#57606a;--rule:#d5d9de;--paper:#fff;--line-a:#0b4f9e;--line-b:#b0480e;--line-c:#444}}
-@media (prefers-color-scheme:dark){{:root{{--ink:#e6e9ec;--quiet:#9aa4ae;--rule:#3a424b;--paper:#15191d;
---line-a:#6cb0ff;--line-b:#ffa657;--line-c:#b5bcc4}}}}
-body{{color:var(--ink);background:var(--paper);font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;
-padding:0 1rem}}
-table{{border-collapse:collapse;display:block;overflow-x:auto;margin:1rem 0}}
-th,td{{border-bottom:1px solid var(--rule);padding:.3rem .7rem;text-align:left;white-space:nowrap}}
-th,td:last-child{{white-space:normal;vertical-align:bottom}}
-td:last-child{{min-width:7rem}}
-.figure svg{{max-width:100%;height:auto}}
-td.n{{text-align:right;font-variant-numeric:tabular-nums}}
-.graphs{{display:grid;grid-template-columns:repeat(auto-fit,minmax(26rem,1fr));gap:1rem}}
-.q{{color:var(--quiet)}}
-li{{margin:.1rem 0}}
-{GRAPH_STYLE}"""
+_STYLE = f"\n{Path(__file__).with_name('page.css').read_text(encoding='utf-8')}{GRAPH_STYLE}"
 
 
 def page(title: str, parts: Iterable[str]) -> str:

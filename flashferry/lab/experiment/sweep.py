@@ -279,12 +279,13 @@ def _regret(regret: Regret | None) -> str:
 def in_short(runs: Sequence[Measured], found: Sequence[Regret], places: dict[Place, dict[Sender, Arm]]) -> list[str]:
     """Return the sentences that matter."""
     near = sum(regret.share <= NEAR_SHARE for regret in found)
+    part = f"{near / len(found):.0%}" if found else "none"
     wasteful = [regret for regret in found if regret.wastes and _is_avoidable(places[regret.place])]
     arms = [arm for senders in places.values() for arm in senders.values()]
     right, judged = sum(arm.right_verdicts for arm in arms), sum(arm.runs for arm in arms)
     failed = sum(bool(run.error) for run in runs)
     lines = [
-        f"auto is within {NEAR_SHARE:.0%} of the best sender at {near} of {len(found)} places ({_part(near, found)}).",
+        f"auto is within {NEAR_SHARE:.0%} of the best sender at {near} of {len(found)} places ({part}).",
         f"It sends more than 5 % again, where another sender does not, at {len(wasteful)} places"
         + "".join(f"; {regret.place.name}" for regret in wasteful) + ".",
         f"{right} of {judged} verdicts name what the cell was built to be limited by "
@@ -295,10 +296,6 @@ def in_short(runs: Sequence[Measured], found: Sequence[Regret], places: dict[Pla
 
 def _is_avoidable(senders: dict[Sender, Arm]) -> bool:
     return any((arm.again_share or 0.0) <= 0.05 for sender, arm in senders.items() if sender != SENDERS[-1])
-
-
-def _part(count: int, of: Sequence[object]) -> str:
-    return f"{count / len(of):.0%}" if of else "none"
 
 
 def write_sweep(runs: Sequence[Measured], plan: Plan) -> str:

@@ -180,7 +180,8 @@ def tally(rows: Sequence[Row]) -> str:
     for row in rows:
         groups.setdefault((row.arm.name, expected_kinds(row.arm, row.sender)), []).append(row)
     lines = [
-        f"- {arm}, {_senders_of(own)}: {_right_of(own)} name {' or '.join(kinds)}."
+        f"- {arm}, {', '.join(dict.fromkeys(row.sender.name for row in own))}: {_right_of(own)} name "
+        f"{' or '.join(kinds)}."
         for (arm, kinds), own in groups.items()
     ]
     return "\n".join([*lines, verdict_totals(rows)])
@@ -189,10 +190,6 @@ def tally(rows: Sequence[Row]) -> str:
 def verdict_totals(rows: Sequence[Row]) -> str:
     """Return how many verdicts of all arms are right, and what is to be known of the others."""
     return "\n".join([f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
-
-
-def _senders_of(rows: Sequence[Row]) -> str:
-    return ", ".join(dict.fromkeys(row.sender.name for row in rows))
 
 
 def _near_link(rows: Sequence[Row]) -> list[str]:

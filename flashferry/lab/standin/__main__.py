@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import unshare_network
@@ -40,10 +42,7 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
         platform, recording = load_platform(values.pop("platform")), values.pop("recording")
         if recording is not None:
             platform = recorded_platform(platform, load_recording(Path(recording)))
-        for key in ("config_lines", "refused_commands", "blocked_transports"):
-            values[key] = tuple(values[key])
-        values["trustpoints"] = tuple((name, pem) for name, pem in values["trustpoints"])
-        own = DeviceSettings(**values)
+        own = msgspec.convert(values, DeviceSettings)
         device = Device(platform.receiving(own.receiver), own, Path(settings["directory"], f"flash-{own.name}"))
         device.link_control = Path(settings["link_control"]) if settings.get("link_control") else None
         devices[own.name] = device

@@ -124,23 +124,20 @@ def _rule(specification: str, marks: str) -> Rule:
     values: dict[str, Any] = {}
     for mark in filter(None, marks.split("; ")):
         word, _, rest = mark.partition(" ")
-        match word:
-            case "names":
-                values["naming"] = int(rest)
-            case "opens":
-                values["section"] = rest
-            case "default":
-                values["default"] = rest or specification
-            case "group":
-                values["group"] = rest
-            case "written":
-                values["written"] = tuple(rest.split())
-            case "shown":
-                values["rewrite"] = SHOWN[rest]
-            case _:
-                values[_FLAGS[mark]] = True
+        if word in _VALUES:
+            name, read = _VALUES[word]
+            values[name] = read(rest)
+        elif word == "default":
+            values["default"] = rest or specification
+        else:
+            values[_FLAGS[mark]] = True
     return Rule(specification=specification, **values)
 
+
+_VALUES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "names": ("naming", int), "opens": ("section", str), "group": ("group", str),
+    "shown": ("rewrite", SHOWN.__getitem__), "written": ("written", lambda rest: tuple(rest.split())),
+}  # fmt: skip
 
 _FLAGS = {
     "free": "is_free", "fixed": "is_fixed", "adds": "adds", "shows no": "shows_no", "no takes all": "no_takes_all",

@@ -38,6 +38,7 @@ from flashferry.lab.standin.hardware import MemberLeftError, leave, place_of
 from flashferry.lab.standin.http_client import HttpPull, HttpPush
 from flashferry.lab.standin.routing import is_address, path_to
 from flashferry.lab.standin.server_url import PullResult, parse_url, result_line
+from flashferry.lab.standin.texts_data import printed
 from flashferry.lab.standin.tftp import TftpPull, TftpPush
 from flashferry.lab.standin.trustpoints import trusted
 
@@ -66,10 +67,7 @@ _MARK_BYTES = 65536
 async def write_memory(vty: Vty, _: tuple[str, ...] = ()) -> None:
     """`write memory`."""
     if vty.device.faults.nvram_differs:
-        vty.terminal.write(
-            "Warning: Attempting to overwrite an NVRAM configuration previously written\n"
-            "by a different version of the system image.\n"
-        )
+        vty.terminal.write(printed("nvram differs"))
         if not await vty.terminal.confirm("Overwrite the previous NVRAM configuration?"):
             return
     vty.terminal.write("Building configuration...\n")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flashferry.lab.standin.device import Device
-    from flashferry.lab.standin.flash import FileEntry, Flash
-    from flashferry.lab.standin.platform import FlashFigures, Platform
+    from flashferry.lab.standin.flash import FileEntry, Flash, FlashFigures
+    from flashferry.lab.standin.platform import Platform
     from flashferry.lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
@@ -296,12 +296,8 @@ def signed_xe(shown: str, digests: tuple[str, ...]) -> str:
     sha1, _, sha512 = digests
     blanks = " " * 22
     rows = [sha512[at : at + 32] for at in range(0, 128, 32)]
-    return (
-        f"\nEmbedded Hash   SHA1 : {sha1.upper()}\nComputed Hash   SHA1 : {sha1.upper()}\n"
-        "Starting image verification\nHash Computation:    100%Done!\n"
-        f"Computed Hash   SHA2: {rows[0]}\n" + "".join(f"{blanks}{row}\n" for row in rows[1:]) + f"{blanks}\n"
-        f"Digital signature successfully verified in file {shown}\n\nSignature Verified\n"
-    )
+    sha2 = f"\n{blanks}".join((*rows, ""))
+    return printed("signed image of IOS-XE", sha1=sha1.upper(), sha2=sha2, shown=shown)
 
 
 _DOT_BYTES = 65536

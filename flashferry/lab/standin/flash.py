@@ -16,7 +16,30 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flashferry.lab.standin.platform import FlashFigures
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockFile:
+    """A file that the device holds from the start; its contents are zeros."""
+
+    name: str
+    size_bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashFigures:
+    """The device's flash: names without the colon, sizes in bytes."""
+
+    name: str
+    aliases: tuple[str, ...]
+    size_bytes: int
+    overhead_bytes: int
+    block_bytes: int
+    write_bytes_per_s: float
+    hash_bytes_per_s: float
+    first_inode: int
+    files: tuple[StockFile, ...]
+    directories: tuple[str, ...] = ()
 
 
 class NoSpaceError(Exception):

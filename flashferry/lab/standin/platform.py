@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from flashferry.lab.errors import LabError, Table, read_table
+from flashferry.lab.errors import LabError, Table, Within, read_table
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
+from flashferry.lab.standin.flash import FlashFigures, StockFile
 from flashferry.lab.standin.hardware import PortFigures
 from flashferry.lab.standin.install import InstallFigures
 from flashferry.lab.standin.receiver import OPTIMISTIC, ReceiverFigures
+from flashferry.lab.standin.recording import Recording
 from flashferry.lab.standin.server_url import Wording, platform_texts
 from flashferry.lab.standin.ssh_client.settings import SshFigures, load_figures, speeds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flashferry.lab.standin.recording import Recording
 
 _PACKAGE = "flashferry.lab.standin.platforms"
 
@@ -61,31 +58,6 @@ class CopyFigures:
     https_bytes_per_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StockFile:
-    """A file that the device holds from the start; its contents are zeros."""
-
-    name: str
-    size_bytes: int
-    modified: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashFigures:
-    """The device's flash: names without the colon, sizes in bytes."""
-
-    name: str
-    aliases: tuple[str, ...]
-    size_bytes: int
-    overhead_bytes: int
-    block_bytes: int
-    write_bytes_per_s: float
-    hash_bytes_per_s: float
-    first_inode: int
-    files: tuple[StockFile, ...]
-    directories: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Platform:
     """A device family and release.
@@ -108,18 +80,18 @@ class Platform:
     name: str
     family: str
     sources: tuple[str, ...]
-    vty_lines: int
-    line_limit_chars: int
-    config_prompt_chars: int
-    dir_size_chars: int
-    directory_flags: str
-    year: int
-    boot_s: float
-    has_legacy_ssh: bool
-    is_controller_managed: bool
+    vty_lines: Annotated[int, Within(1, 100)]
+    line_limit_chars: Annotated[int, Within(80, 10000)] = 254
+    config_prompt_chars: Annotated[int, Within(1, 63)] = 20
+    dir_size_chars: Annotated[int, Within(1, 20)] = 15
+    directory_flags: str = "drwx"
+    year: Annotated[int, Within(1990, 2100)]
+    boot_s: Annotated[float, Within(0, 3600)]
+    has_legacy_ssh: bool = False
+    is_controller_managed: bool = False
     mac_prefix: str
     ports: tuple[PortFigures, ...]
-    cabled: tuple[str, ...]
+    cabled: tuple[str, ...] = ()
     image: str
     tcp: TcpFigures
     receivers: Mapping[str, ReceiverFigures]
@@ -177,26 +149,13 @@ def load_platform(name: str) -> Platform:
     Raises LabError: there is no such platform, or a value is not allowed; file and key are named.
     """
     table = _table(name)
-    table.only(*_KEYS)
     texts = table.table("texts")
     texts.only(*_TEXTS, *_MORE_TEXTS)
-    return Platform(
+    return table.record(
+        Platform,
+        *_TABLES,
         name=name,
-        family=table.text("family"),
-        sources=table.strings("sources"),
-        vty_lines=table.integer("vty_lines", low=1, high=100),
-        line_limit_chars=table.integer("line_limit_chars", 254, low=80, high=10000),
-        config_prompt_chars=table.integer("config_prompt_chars", 20, low=1, high=63),
-        dir_size_chars=table.integer("dir_size_chars", 15, low=1, high=20),
-        directory_flags=table.text("directory_flags", "drwx"),
-        year=table.integer("year", low=1990, high=2100),
-        boot_s=table.number("boot_s", low=0, high=3600),
-        has_legacy_ssh=table.flag("has_legacy_ssh", False),
-        is_controller_managed=table.flag("is_controller_managed", False),
-        mac_prefix=table.text("mac_prefix"),
         ports=tuple(each.record(PortFigures) for each in table.tables("ports")),
-        cabled=table.strings("cabled", ()),
-        image=table.text("image"),
         tcp=table.table("tcp").record(TcpFigures),
         receivers={
             name: table.table("receivers").table(name).record(ReceiverFigures)
@@ -229,14 +188,12 @@ def _table(name: str) -> Table:
     return replace(own, values=values)
 
 
-_KEYS = (
-    "base", "family", "sources", "directory_flags", "year",
-    "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
-    "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
-    "image", "configuration", "file_systems",
-    "tcp", "receivers", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install", "texts",
-    "outputs", "http_texts", "ssh_texts",
+_TABLES = (
+    "base", "ports", "tcp", "receivers", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install",
+    "file_systems", "texts", "outputs", "configuration", "http_texts", "ssh_texts",
 )  # fmt: skip
+"""Keys that are more than a field of a platform."""
+
 _TEXTS = ("version", "inventory", "boot")
 _MORE_TEXTS = ("bootvar", "cpu_policer", "issu")
 """What some platforms have beside them."""
@@ -250,7 +207,7 @@ def _configuration_text(name: str) -> str:
 
 
 def _flash(table: Table) -> FlashFigures:
-    return table.record(FlashFigures, files=tuple(each.record(StockFile) for each in table.tables("files")))
+    return table.record(FlashFigures, "files", files=tuple(each.record(StockFile) for each in table.tables("files")))
 
 
 _NO_FLASH = FlashFigures(

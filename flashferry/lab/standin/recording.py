@@ -28,7 +28,7 @@ from flashferry.lab.standin.configuration import (
     parse_lines,
     whole_banner,
 )
-from flashferry.lab.standin.platform import FlashFigures, StockFile
+from flashferry.lab.standin.flash import FlashFigures, StockFile
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.platform import Platform

@@ -27,16 +27,13 @@ def version(vty: Vty, _: Arguments) -> str:
     return without_away(device, as_it_stands(device, device.platform.texts["version"].format(**fields(device))))
 
 
-_STUB = (
-    "!\n! Last configuration change at 14:03:37 EST Wed Dec 7 2022 by netops\n"
-    "! NVRAM config last updated at 19:53:49 EST Mon Dec 5 2022 by netops\n!\n!\n!\n!\n!\nend\n"
-)
-"""What a user sees who may not see a configuration (ansible-collections/cisco.ios 709)."""
-
-
 def running_config(vty: Vty, _: Arguments) -> str:
-    """`show running-config`; its byte count is that of the text below it."""
-    return _configuration(vty.device.running_text() if not vty.device.faults.restricted_view else _STUB)
+    """`show running-config`; its byte count is that of the text below it.
+
+    The stub of a user who may not see a configuration is that of ansible-collections/cisco.ios 709.
+    """
+    device = vty.device
+    return _configuration(printed("restricted view") if device.faults.restricted_view else device.running_text())
 
 
 def _configuration(text: str, kind: str = "", before: str = "") -> str:
@@ -62,7 +59,7 @@ def running_config_interface(vty: Vty, arguments: Arguments) -> str:
 
 def startup_config(vty: Vty, _: Arguments) -> str:
     """`show startup-config`."""
-    text = vty.device.startup_text if not vty.device.faults.restricted_view else _STUB
+    text = printed("restricted view") if vty.device.faults.restricted_view else vty.device.startup_text
     return f"Using {len(text)} out of 33554432 bytes\n{text}\n" if text else "startup-config is not present\n"
 
 

@@ -157,10 +157,8 @@ _ROW_CHARS = 31
 
 def vlan_brief(vty: Vty, _: Arguments) -> str:
     """`show vlan brief`."""
-    blocks = [_vlan_rows(vty, *one) for one in _vlans(vty)]
-    return "".join(
-        f"{row}\n" for row in ("", *_VLAN_HEAD, *(row for rows in blocks for row in rows), *printed_rows("vlan old"))
-    )
+    rows = [row for one in _vlans(vty) for row in _vlan_rows(vty, *one)]
+    return "".join(f"{row}\n" for row in ("", *printed_rows("vlan head"), *rows, *printed_rows("vlan old")))
 
 
 def vlan_one(vty: Vty, arguments: Arguments) -> str:
@@ -168,7 +166,7 @@ def vlan_one(vty: Vty, arguments: Arguments) -> str:
     found = next((one for one in _vlans(vty) if arguments[0] in (str(one[0]), one[1])), None)
     if found is None:
         return f"VLAN {vty.words[2]} {arguments[0]} not found in current VLAN database\n"
-    return "".join(f"{row}\n" for row in ("", *_VLAN_HEAD, *_vlan_rows(vty, *found), ""))
+    return "".join(f"{row}\n" for row in ("", *printed_rows("vlan head"), *_vlan_rows(vty, *found), ""))
 
 
 def _vlans(vty: Vty) -> list[tuple[int, str]]:
@@ -207,19 +205,12 @@ def vlan(vty: Vty, arguments: Arguments) -> str:
 
 def mac_address_table(vty: Vty, _: Arguments) -> str:
     """`show mac address-table`: the switch's own addresses; the world at the end of the cable has no layer 2."""
-    rows = ["          Mac Address Table", "-------------------------------------------", "",
-            "Vlan    Mac Address       Type        Ports", "----    -----------       --------    -----"]  # fmt: skip
-    rows += [f" All    {address}    STATIC      CPU" for address in _OWN_GROUPS]
+    rows = list(printed_rows("mac address-table"))  # with the groups of CDP, per-VLAN spanning tree and IEEE 802.1D
     own = [s for s in interface_lines(vty.device.running) if s.interface.startswith("Vlan")]
     for section in own:
         name = section.interface
         rows.append(f"{name[4:]:>4}    {dotted(mac_of(vty.device, section))}    STATIC      {short_name(name)} ")
-    count = len(_OWN_GROUPS) + len(own)
-    return "".join(f"{row}\n" for row in (*rows, f"Total Mac Addresses for this criterion: {count}"))
-
-
-_OWN_GROUPS = ("0100.0ccc.cccc", "0100.0ccc.cccd", "0180.c200.0000")
-"""Of CDP, of per-VLAN spanning tree and of the spanning tree of IEEE 802.1D."""
+    return "".join(f"{row}\n" for row in (*rows, f"Total Mac Addresses for this criterion: {3 + len(own)}"))
 
 
 def spanning_tree(vty: Vty, _: Arguments) -> str:
@@ -231,23 +222,9 @@ def spanning_tree(vty: Vty, _: Arguments) -> str:
     return printed("spanning tree", address=dotted(base_mac(vty.device))) + "".join(rows) + "\n\n"
 
 
-_VLAN_HEAD = (
-    "VLAN Name                             Status    Ports",
-    "---- -------------------------------- --------- -------------------------------",
-)
-
-_SUMMARY_COLUMNS = ("IHQ", "IQD", "OHQ", "OQD", "RXBS", "RXPS", "TXBS", "TXPS", "TRTL")
-
-
 def summary(vty: Vty, _: Arguments) -> str:
     """`show interfaces summary`: no queue holds anything."""
-    rows = [
-        "", " *: interface is up", " IHQ: pkts in input hold queue     IQD: pkts dropped from input queue",
-        " OHQ: pkts in output hold queue    OQD: pkts dropped from output queue",
-        f" {'RXBS: rx rate (bits/sec)':<36}RXPS: rx rate (pkts/sec)",
-        f" {'TXBS: tx rate (bits/sec)':<36}TXPS: tx rate (pkts/sec)", " TRTL: throttle count", "",
-        f"  {'Interface':<24}" + "".join(f"{name:>10}" for name in _SUMMARY_COLUMNS), "-" * 117,
-    ]  # fmt: skip
+    rows = list(printed_rows("interfaces summary"))
     for section in interface_lines(vty.device.running):
         mark = "*" if is_usable(vty.device, section) else " "
         rows.append(f"{mark} {section.interface:<23}" + f"{0:>9} " * 9)
@@ -286,10 +263,7 @@ def accounting(vty: Vty, arguments: Arguments) -> str:
 def vlan_summary(vty: Vty, _: Arguments) -> str:
     """`show vlan summary`."""
     count = 5 + sum(line.text.startswith("vlan ") and line.text[5:].isdigit() for line in vty.device.running.lines())
-    return (
-        f"Number of existing VLANs               : {count}\n Number of existing VTP VLANs          : {count}\n"
-        " Number of existing extended VLANS     : 0\n"
-    )
+    return printed("vlan summary", count=count)
 
 
 def switchport(vty: Vty, arguments: Arguments) -> str:

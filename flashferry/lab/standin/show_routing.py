@@ -69,8 +69,7 @@ def route_summary(vty: Vty, _: Arguments) -> str:
     for row in _rows(vty.device, GLOBAL_TABLE):
         counted["static" if row[1].startswith("S") else "connected"] += 1
     total = sum(counted.values())
-    rows = ["IP routing table name is default (0x0)", "IP routing table maximum-paths is 32",
-            "Route Source    Networks    Subnets     Replicates  Overhead    Memory (bytes)"]  # fmt: skip
+    rows = list(printed_rows("route summary"))
     rows += [f"{name:<16}{0:<12}{count:<12}{0:<12}{96 * count:<12}{312 * count}" for name, count in counted.items()]
     rows += [
         f"{'internal':<16}{1:<36}{0:<12}{372}",
@@ -206,17 +205,10 @@ def vrf_detail(vty: Vty, arguments: Arguments) -> str:
                 rows.append(f"Address family {family} unicast not active")
                 continue
             rows.append(f"Address family {family} unicast (Table ID = 0x{number:X}):")
-            rows += _VRF_FAMILY
+            rows += printed_rows("vrf family")
         rows += ["Address family ipv4 multicast not active", "Address family ipv6 multicast not active"]
         blocks.append("".join(f"{row}\n" for row in rows))
     return "\n".join(blocks)
-
-
-_VRF_FAMILY = (
-    "  Flags: 0x0", "  No Export VPN route-target communities", "  No Import VPN route-target communities",
-    "  No import route-map", "  No global export route-map", "  No export route-map",
-    "  VRF label distribution protocol: not configured", "  VRF label allocation mode: per-prefix",
-)  # fmt: skip
 
 
 def vrf(vty: Vty, _: Arguments) -> str:

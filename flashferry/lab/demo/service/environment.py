@@ -55,18 +55,6 @@ _ASK_S = 1.0
 _POLL_S = 0.05
 _BACKLOG = 64
 
-_SETTINGS = """\
-# The service of a demo: what 'flashferry service init' writes has all keys, with comments.
-[runs]
-inventory = "{inventory}"
-
-[images]
-reserve_gigabytes = 0.1
-
-[sites]
-{sites}
-"""
-
 
 @dataclass(kw_only=True)
 class Environment:
@@ -123,7 +111,8 @@ def opened_environment(
         stack.enter_context(listener)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         sites = "\n".join(f'{name} = "{text}"' for name, text in SITE_NAMES.items())
-        (state / "service.toml").write_text(_SETTINGS.format(inventory=inventory, sites=sites), encoding="utf-8")
+        settings = Path(__file__).with_name("service.toml").read_text(encoding="utf-8")
+        (state / "service.toml").write_text(settings.format(inventory=inventory, sites=sites), encoding="utf-8")
         programs = Programs(logs=state, stop=stop, hurry=hurry)
         environment = Environment(world=world, state=state, url=url, moved_from=moved_from, programs=programs)
         stack.callback(environment.end)

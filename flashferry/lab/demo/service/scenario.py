@@ -99,7 +99,7 @@ class Progress:
         is_time = time.monotonic() - self._said_s >= EVERY_S
         for number in sorted({int(one["wave"]) for one in devices}):
             mine = [one for one in devices if one["wave"] == number]
-            found = Counter(_word(one) for one in mine)
+            found = Counter(str(one["outcome"] or _WORDS.get(one["state"], one["state"])) for one in mine)
             if set(found) == {"waiting"} or found.total() == 0:
                 continue
             text = _counted(found)
@@ -110,10 +110,6 @@ class Progress:
             self._said_s = time.monotonic()
             now_s = time.monotonic() - self._began_s
             print_line(f"{now_s:5.0f} s  {_wave_name(number, self._waves.get(number, '')):<16} {text}")
-
-
-def _word(device: Mapping[str, Any]) -> str:
-    return str(device["outcome"] or _WORDS.get(device["state"], device["state"]))
 
 
 def _counted(found: Mapping[str, int]) -> str:

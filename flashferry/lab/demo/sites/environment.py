@@ -37,52 +37,6 @@ SILENT_AFTER_S = 10.0
 BEAT_S = 4.0
 _FILE_MODE = 0o600
 
-_AGENT_SETTINGS = """\
-site = "{site}"
-state = "state"
-key = "agent.key"
-
-[centre]
-keys = ["{centre_key}"]
-
-[broker]
-url = "{broker}"
-password_file = "broker.password"
-ca = "ca.pem"
-certificate = "agent-{site}.pem"
-key = "agent-{site}.key"
-
-[runs]
-inventory = "inventory"
-
-[depot]
-catalogue = "catalogue"
-
-[source]
-url = "{source}"
-user = "{site}"
-password_file = "source.password"
-ca = "ca.pem"
-
-[words]
-beat_seconds = {beat_s:g}
-progress_seconds = 5
-"""
-
-_SITES = """\
-[centre]
-key = "centre.key"
-plans_folder = "plans"
-silent_after_s = {silent_after_s:g}
-
-[broker]
-url = "{broker}"
-password_file = "broker.password"
-ca = "ca.pem"
-certificate = "centre.pem"
-key = "centre.key.pem"
-"""
-
 IMAGES = {
     "csr1000v": MadeUpImage(name="csr1000v-universalk9.17.03.08a.SPA.bin", model="CSR1000V", size_bytes=8_000_000),
     "isr4321": MadeUpImage(name="isr4300-universalk9.17.09.05a.SPA.bin", model="ISR4321*", size_bytes=8_000_000),
@@ -175,7 +129,7 @@ def _write_agent(
     write_inventory(own, place.inventory)
     values = {"site": place.name, "centre_key": centre_key, "broker": _address(broker), "beat_s": BEAT_S}
     source = f"https://{world.server_address}:{SOURCE_PORT}"
-    _write(place.settings, _AGENT_SETTINGS.format(**values, source=source))
+    _write(place.settings, _template("agent.toml").format(**values, source=source))
     return key.public.line
 
 
@@ -189,7 +143,7 @@ def _write_centre(
     (place.folder / "ca.pem").write_text(authority.pem, encoding="ascii")
     _write(place.folder / "broker.password", broker.password)
     agents = "".join(f'\n[sites.{name}]\nagent_key = "{key}"\n' for name, key in keys.items())
-    values = _SITES.format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
+    values = _template("sites.toml").format(broker=_address(broker), silent_after_s=SILENT_AFTER_S)
     _write(place.settings, values + agents)
     write_inventory(world, place.inventory)
     groups = place.inventory / "groups.yaml"
@@ -214,6 +168,10 @@ def _write_mirrors(centre: Place, world: World, sites: dict[str, Place]) -> None
                 f"link_mbps = {site.profile.rate_bps / 1e6:g}",
             ]
     _write(centre.folder / "mirrors.toml", "\n".join([*lines, ""]))
+
+
+def _template(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _address(broker: Broker) -> str:

@@ -40,7 +40,10 @@ class Scenario:
     def __init__(self, environment: Environment) -> None:
         self._environment, self._world, self._programs = environment, environment.world, environment.programs
         self._had = {one.name: bool(self._held(one.name)) for one in environment.world.devices}
-        self._image = {site.name: self._image_of(site.devices[0].platform) for site in environment.world.sites}
+        self._image = {
+            site.name: next(one.name for start, one in IMAGES.items() if site.devices[0].platform.startswith(start))
+            for site in environment.world.sites
+        }
         self._records: dict[str, Mapping[str, Any]] = {}
         self._links: dict[str, LinkSeen] = {}
         self._centre = environment.places.centre
@@ -199,9 +202,6 @@ class Scenario:
         """Return the SHA-512 of a router's image on its flash, read behind its back; empty where there is none."""
         images = {one.name for one in IMAGES.values()}
         return next((_digest(file.path) for file in self._world.files(name) if file.name in images), "")
-
-    def _image_of(self, platform: str) -> str:
-        return next(one.name for prefix, one in IMAGES.items() if platform.startswith(prefix))
 
     def _asked(self, words: Sequence[str]) -> Said:
         return self._programs.ask(self._world.core_pid, words, ASK_S, state=self._centre.state)

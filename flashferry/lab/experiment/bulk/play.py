@@ -45,23 +45,6 @@ _START_S = 10.0
 _POLL_S = 0.02
 _SETTLE_S = 3.0
 
-_CONFIG = """\
-ListenAddress {address}
-Port {port}
-HostKey {folder}/host_key
-PidFile none
-UsePAM no
-PermitRootLogin yes
-PasswordAuthentication no
-StrictModes no
-AuthorizedKeysFile {folder}/login_key.pub
-Subsystem sftp {sftp}
-MaxStartups 100
-Compression yes
-Ciphers {ciphers}
-MACs {macs}
-"""
-
 _SSHD = """\
 mount -t tmpfs none /run && mkdir -p -m 755 /run/sshd || exit 9
 awk -F: -v OFS=: '$1 == "{user}" {{ $6 = "{folder}"; $7 = "/bin/sh" }} 1' /etc/passwd > {folder}/passwd
@@ -149,7 +132,8 @@ class Sshd:
         key = (self.folder / "host_key.pub").read_text(encoding="ascii").split()[:2]
         self.known_hosts.write_text(f"[{self._address}]:{self.port} {' '.join(key)}\n", encoding="ascii")
         sftp = next((str(path) for path in Path("/usr/lib").rglob("sftp-server")), "internal-sftp")
-        text = _CONFIG.format(
+        template = Path(__file__).with_name("sshd_config").read_text(encoding="ascii")
+        text = template.format(
             folder=self.folder,
             address=self._address,
             port=self.port,
@@ -474,7 +458,11 @@ def play(
         _keep(folder, known)
     link = sorted(known.link)[len(known.link) // 2] if known.link else None
     ceilings = Ceilings(link_bytes_per_s=link)
-    rows = {one.name: tuple(_from_ledger(one, ledger, rounds).rows(ceilings)) for one in series}
+    measured = {
+        one.name: Measured(methods=one.methods, trials=tuple(filter(None, _trials(one, ledger, rounds))))
+        for one in series
+    }
+    rows = {name: tuple(one.rows(ceilings)) for name, one in measured.items()}
     is_whole = not any(_left(one, ledger, rounds) for one in series)
     return Played(rows=rows, conditions=known, link_bytes_per_s=link, is_whole=is_whole)
 
@@ -491,10 +479,6 @@ def _trials(series: Series, ledger: TrialLedger, rounds: int) -> Iterator[Trial 
 
 def _left(series: Series, ledger: TrialLedger, rounds: int) -> bool:
     return None in _trials(series, ledger, rounds)
-
-
-def _from_ledger(series: Series, ledger: TrialLedger, rounds: int) -> Measured:
-    return Measured(methods=series.methods, trials=tuple(filter(None, _trials(series, ledger, rounds))))
 
 
 def _play_one(

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.harness import markdown
@@ -333,11 +335,7 @@ def read_found(path: Path, plan: PeersPlan) -> list[Found]:
         raise LabError(f"{path}: cannot be read ({error}); name another folder by --output.") from None
     if document.get("schema") != SCHEMA or document.get("settings") != plan.settings:
         raise LabError(f"{path}: holds results of other settings; name another folder by --output.")
-    rows = document["found"]
-    for row in rows:
-        for key in ("lines_left", "recovered_lines"):
-            row[key] = None if row[key] is None else tuple(row[key])
-    return [Found(**row) for row in rows]
+    return msgspec.convert(document["found"], list[Found])
 
 
 def play_missing(

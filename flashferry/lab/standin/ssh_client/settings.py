@@ -13,14 +13,13 @@ such a window lets out, and carries 0.071, 0.44, 0.77 and 2.54.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from flashferry.lab.errors import LabError, Table, read_table
+from flashferry.lab.errors import Table, Within, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from flashferry.lab.standin.configuration import Configuration
 
 
@@ -61,8 +60,6 @@ def rate_bytes_per_s(
 Refill = Literal["half", "three packets", "packet"]
 HostKeyPolicy = Literal["any", "accept-new", "ask"]
 _PACKAGE = "flashferry.lab.standin.ssh_client.kinds"
-_REFILLS = ("half", "three packets", "packet")
-_POLICIES = ("any", "accept-new", "ask")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +77,15 @@ class SshManner:
         crypto_bytes_per_s: How fast it decrypts, by cipher; a model, and assumed where its file does not say otherwise.
     """
 
-    packet_bytes: int
+    packet_bytes: Annotated[int, Within(1024, 2**18)] = 32768
     refill: Refill
     kex: tuple[str, ...]
     encryption: tuple[str, ...]
     mac: tuple[str, ...]
     host_keys: tuple[str, ...]
     host_key_policy: HostKeyPolicy
-    password_prompts: int
-    sftp_requests: int
+    password_prompts: Annotated[int, Within(1, 10)]
+    sftp_requests: Annotated[int, Within(1, 256)]
     crypto_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -102,9 +99,9 @@ class SshFigures(SshManner):
     """
 
     name: str
-    default_window_bytes: int
-    bulk_window_bytes: int
-    unknown_lines: tuple[str, ...]
+    default_window_bytes: Annotated[int, Within(1024, 2**30)]
+    bulk_window_bytes: Annotated[int, Within(1024, 2**30)] = 131072
+    unknown_lines: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -114,36 +111,14 @@ def load_figures(name: str) -> SshFigures:
     Raises LabError: there is none of this name, or a value is not allowed; file and key are named.
     """
     table = read_table(_PACKAGE, name)
-    table.only(*SshFigures.__dataclass_fields__.keys() - {"name"}, "sources")
     table.strings("sources")
-    return SshFigures(
-        name=name,
-        default_window_bytes=table.integer("default_window_bytes", low=1024, high=2**30),
-        bulk_window_bytes=table.integer("bulk_window_bytes", 131072, low=1024, high=2**30),
-        packet_bytes=table.integer("packet_bytes", 32768, low=1024, high=2**18),
-        refill=cast("Refill", _one_of(table, "refill", _REFILLS)),
-        kex=table.strings("kex"),
-        encryption=table.strings("encryption"),
-        mac=table.strings("mac"),
-        host_keys=table.strings("host_keys"),
-        host_key_policy=cast("HostKeyPolicy", _one_of(table, "host_key_policy", _POLICIES)),
-        password_prompts=table.integer("password_prompts", low=1, high=10),
-        sftp_requests=table.integer("sftp_requests", low=1, high=256),
-        unknown_lines=table.strings("unknown_lines", ()),
-        crypto_bytes_per_s=speeds(table.table("crypto_bytes_per_s")),
-    )
+    crypto = speeds(table.table("crypto_bytes_per_s"))
+    return table.record(SshFigures, "sources", "crypto_bytes_per_s", name=name, crypto_bytes_per_s=crypto)
 
 
 def speeds(table: Table) -> dict[str, float]:
     """Read a table of ciphers and how many bytes per second are decrypted."""
     return {name: table.number(name, low=1) for name in table.values}
-
-
-def _one_of(table: Table, key: str, allowed: tuple[str, ...]) -> str:
-    value = table.text(key)
-    if value not in allowed:
-        raise LabError(f"{table.where}: {key}: expected one of {', '.join(allowed)}, found {value!r}.")
-    return value
 
 
 _FULL_NAMES = {
