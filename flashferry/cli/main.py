@@ -10,21 +10,16 @@ from contextlib import suppress
 def main() -> None:
     """Run the command line. Every expected failure is one sentence on standard error and an exit code."""
     _open_streams()
-    # `--version` does not need the command line.
+    # Imported here: `--version` does not need the command line.
     if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
         with suppress(OSError):
-            print_version()
+            print(f"flashferry {version('flashferry')}", flush=True)  # noqa: T201 -- nothing that could need masking
             return
     from flashferry.cli.program import run  # imports typer
 
     run(sys.argv[1:])
-
-
-def print_version() -> None:
-    """Print the program's version. Raises `OSError` if standard output is closed."""
-    from importlib.metadata import version  # start time
-
-    print(f"flashferry {version('flashferry')}", flush=True)  # noqa: T201 -- nothing that could need masking
 
 
 def _open_streams() -> None:

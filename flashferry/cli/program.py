@@ -30,7 +30,6 @@ from flashferry.cli.command_line import (
     service_named,
     words_from_verb,
 )
-from flashferry.cli.main import print_version
 from flashferry.cli.terminal.output import (
     GONE,
     here,
@@ -211,7 +210,9 @@ def _check_at_service(name: str) -> None:
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        print_version()
+        from importlib.metadata import version  # start time
+
+        typer.echo(f"flashferry {version('flashferry')}")
         raise typer.Exit
 
 

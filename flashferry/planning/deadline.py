@@ -121,11 +121,15 @@ def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
 
 def _open_until(windows: tuple[TimeWindow, ...], now: datetime) -> datetime | None:
     """Return the end of the current window; None if none is open."""
-    return closes_at(windows, now.replace(microsecond=0))
+    return _closes(windows, now.replace(microsecond=0))
 
 
 # Cached: waiting devices are checked repeatedly, and a site's devices have the same windows.
 @lru_cache(maxsize=512)
+def _closes(windows: tuple[TimeWindow, ...], second: datetime) -> datetime | None:
+    return closes_at(windows, second)
+
+
 @lru_cache(maxsize=512)
 def _first(windows: tuple[TimeWindow, ...], second: datetime) -> tuple[datetime, datetime]:
     return next_opening(windows, second)
