@@ -189,8 +189,8 @@ def _table(name: str) -> Table:
 
 
 _TABLES = (
-    "base", "ports", "tcp", "receivers", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "install",
-    "file_systems", "texts", "outputs", "configuration", "http_texts", "ssh_texts",
+    "base", "ports", "tcp", "receivers", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes",
+    "install", "file_systems", "texts", "outputs", "configuration", "http_texts", "ssh_texts",
 )  # fmt: skip
 """Keys that are more than a field of a platform."""
 
