@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.depot import client
 from flashferry.depot.daemon import Depot
 from flashferry.depot.options import DepotOptions
 from flashferry.depot.paths import NAME, DepotNotUsable, socket_of
@@ -116,7 +115,7 @@ def test_another_user_s_is_none_of_ours(depot, monkeypatch):
     def refused(*_given, **_more):
         raise DepotNotUsable("depot: it is of user web")
 
-    monkeypatch.setattr(client, "DepotClient", refused)
+    monkeypatch.setattr(server, "DepotClient", refused)
     with depot_for(RunOptions(), depot.options.state) as (found, _, note):
         assert (found, "of user web" in note) == (None, True)
 
