@@ -234,9 +234,7 @@ FAULTS: tuple[Fault, ...] = (
         never=frozenset({"verify.done"}),
         fails_at="verify",
     ),
-    Fault(
-        name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all rows above by FTP", transport="http"
-    ),
+    Fault(name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all rows above by FTP", transport="http"),
     Fault(name="by SCP", says="the same by SCP, with a line of the SSH channel's window among ours", transport="scp"),
     Fault(name="by SFTP", says="the same by SFTP", transport="sftp"),
     Fault(
