@@ -47,5 +47,7 @@ def test_the_table_in_the_docs_is_of_these_upgrades() -> None:
     rows = [[cell.strip() for cell in line.split("|")][1:-1] for line in table.splitlines() if line.startswith("| py")]
     for drive in DRIVES:
         result = f"fails: {drive.why}" if drive.why else "works"
-        assert [row for row in rows if row[:2] + row[3:] == [drive.tool, drive.way, result] and drive.platform in row[2]]
+        assert [
+            row for row in rows if row[:2] + row[3:] == [drive.tool, drive.way, result] and drive.platform in row[2]
+        ]
     assert sum(len(row[2].split(", ")) for row in rows) == len(DRIVES)
