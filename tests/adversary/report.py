@@ -86,9 +86,11 @@ def table(results: list[Result]) -> str:
     lines = [
         conditions(results),
         "",
-        f"{len(struck)} kinds of behaviour, each in play in {least} to {max(struck.values())} cases, fewest: "
-        f"{', '.join(name for name, times in struck.items() if times == least)}. {_in_play(NOTHING, results)} cases had "
-        "none.",
+        (
+            f"{len(struck)} kinds of behaviour, each in play in {least} to {max(struck.values())} cases, fewest: "
+            f"{', '.join(name for name, times in struck.items() if times == least)}. {_in_play(NOTHING, results)} cases "
+            "had none."
+        ),
     ]
     if broken := [one for one in results if one.broken]:
         lines += ["", *(line for one in broken for line in _broken(one))]
