@@ -1,4 +1,4 @@
-"""Ten cipher sweeps, and whether the tool chooses well: `python -m benchmarks.cipher_sweeps`; see docs/depots-probe.md.
+"""Ten cipher sweeps, and whether the tool chooses well: `python -m benchmarks.cipher_sweeps`; see docs/depots.md.
 
 Two namespaces joined by veth, an sshd of our own, files in memory. A sweep is what `flashferry depot probe` does of
 scp: interleaved rounds, medians, the choice by `best_of`. What is true is the median of all sweeps together. Once with
@@ -33,7 +33,7 @@ from flashferry.lab.experiment.harness import put
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"
 _POLY_SOURCE = Path(__file__).with_name("poly1305.c")
-_DOCUMENT = Path(__file__).parent.parent / "docs" / "depots-probe.md"
+_DOCUMENT = Path(__file__).parent.parent / "docs" / "depots.md"
 _MAC = "hmac-sha2-256"
 _STREAM, _POLY = "chacha20", "poly1305 in C"
 _WITH, _WITHOUT = "With AES instructions", "Without AES instructions"
@@ -222,7 +222,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=("with", "without"), help="only with, or only without, AES instructions")
     parser.add_argument("--speeds-only", action="store_true", help="no sweeps: foretell anew for those of the results")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="directory for the JSON file")
-    parser.add_argument("--update-docs", action="store_true", help="put the tables into docs/depots-probe.md too")
+    parser.add_argument("--update-docs", action="store_true", help="put the tables into docs/depots.md too")
     return parser.parse_args(arguments)
 
 

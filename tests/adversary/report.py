@@ -88,8 +88,8 @@ def table(results: list[Result]) -> str:
         "",
         (
             f"{len(struck)} kinds of behaviour, each in play in {least} to {max(struck.values())} cases, fewest: "
-            f"{', '.join(name for name, times in struck.items() if times == least)}. {_in_play(NOTHING, results)} cases "
-            "had none."
+            f"{', '.join(name for name, times in struck.items() if times == least)}. {_in_play(NOTHING, results)} "
+            "cases had none."
         ),
     ]
     if broken := [one for one in results if one.broken]:
