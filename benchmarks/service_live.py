@@ -197,8 +197,8 @@ def to_markdown(costs: list[Cost], shares: dict[str, float], about: str) -> str:
     lines = [f"{about}.", ""]
     lines += [
         f"- {one.what}: {one.share:.1%} of a core, {one.resident_bytes / 1e6:.0f} MB, {one.messages_per_s:.2f} "
-        f"messages/s each, {one.bytes_per_s / 1e6:.2f} MB/s in all; an event is shown after {one.delay_s:.2f} s, longest gap "
-        f"{one.gap_s:.2f} s"
+        f"messages/s each, {one.bytes_per_s / 1e6:.2f} MB/s in all; an event is shown after {one.delay_s:.2f} s, "
+        f"longest gap {one.gap_s:.2f} s"
         for one in costs
     ]
     lines += [f"- a browser that shows {what}: {share:.1%} of a core" for what, share in shares.items()]
