@@ -204,9 +204,9 @@ def for_document(swept: Sequence[Swept]) -> str:
     """Return costs and judgements: what the page needs of `to_markdown`."""
     parts = []
     for one in swept:
-        costs = ", ".join(
-            f"{name} {one.costs[name]:.2f}" for name in sorted(one.costs, key=lambda name: one.costs[name])
-        )
+        by_cost = sorted(one.costs, key=lambda name: one.costs[name])
+        first, last = by_cost[0], by_cost[-1]
+        costs = f"from {first} {one.costs[first]:.2f} to {last} {one.costs[last]:.2f}"
         marks = judged(one, masked=one.name == _WITHOUT)
         lines = (f"- {text}: {'kept' if is_kept else '**missed**'}." for is_kept, text in marks)
         parts.append("\n".join((f"{one.name}: {one.conditions}", "", f"CPU s/GB: {costs}.", "", *lines)))
