@@ -175,7 +175,7 @@ def judged(swept: Swept, *, masked: bool) -> list[tuple[bool, str]]:
         (near == len(swept.choices), near_told),
         (
             not wrong,
-            f"{len(told) - len(wrong)} of {len(told)} pairs that the speeds of their parts tell apart are in that order"
+            f"{len(told) - len(wrong)} of {len(told)} pairs that the speeds of their parts separate are in that order"
             + (f"; otherwise: {otherwise}" if wrong else ""),
         ),
     ]
