@@ -1,4 +1,4 @@
-"""Ten cipher sweeps, and whether the tool chooses well: `python -m benchmarks.cipher_sweeps`; see docs/depots-probe.md.
+"""Ten cipher sweeps, and whether the tool chooses well: `python -m benchmarks.cipher_sweeps`; see docs/depots.md.
 
 Two namespaces joined by veth, an sshd of our own, files in memory. A sweep is what `flashferry depot probe` does of
 scp: interleaved rounds, medians, the choice by `best_of`. What is true is the median of all sweeps together. Once with
@@ -33,7 +33,7 @@ from flashferry.lab.experiment.harness import put
 _MODULE = "benchmarks.cipher_sweeps"
 _RESULTS = Path(__file__).parent / "results"
 _POLY_SOURCE = Path(__file__).with_name("poly1305.c")
-_DOCUMENT = Path(__file__).parent.parent / "docs" / "depots-probe.md"
+_DOCUMENT = Path(__file__).parent.parent / "docs" / "depots.md"
 _MAC = "hmac-sha2-256"
 _STREAM, _POLY = "chacha20", "poly1305 in C"
 _WITH, _WITHOUT = "With AES instructions", "Without AES instructions"
@@ -175,7 +175,7 @@ def judged(swept: Swept, *, masked: bool) -> list[tuple[bool, str]]:
         (near == len(swept.choices), near_told),
         (
             not wrong,
-            f"{len(told) - len(wrong)} of {len(told)} pairs that the speeds of their parts tell apart are in that order"
+            f"{len(told) - len(wrong)} of {len(told)} pairs that the speeds of their parts separate are in that order"
             + (f"; otherwise: {otherwise}" if wrong else ""),
         ),
     ]
@@ -204,9 +204,9 @@ def for_document(swept: Sequence[Swept]) -> str:
     """Return costs and judgements: what the page needs of `to_markdown`."""
     parts = []
     for one in swept:
-        costs = ", ".join(
-            f"{name} {one.costs[name]:.2f}" for name in sorted(one.costs, key=lambda name: one.costs[name])
-        )
+        by_cost = sorted(one.costs, key=lambda name: one.costs[name])
+        first, last = by_cost[0], by_cost[-1]
+        costs = f"from {first} {one.costs[first]:.2f} to {last} {one.costs[last]:.2f}"
         marks = judged(one, masked=one.name == _WITHOUT)
         lines = (f"- {text}: {'kept' if is_kept else '**missed**'}." for is_kept, text in marks)
         parts.append("\n".join((f"{one.name}: {one.conditions}", "", f"CPU s/GB: {costs}.", "", *lines)))
@@ -222,7 +222,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=("with", "without"), help="only with, or only without, AES instructions")
     parser.add_argument("--speeds-only", action="store_true", help="no sweeps: foretell anew for those of the results")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="directory for the JSON file")
-    parser.add_argument("--update-docs", action="store_true", help="put the tables into docs/depots-probe.md too")
+    parser.add_argument("--update-docs", action="store_true", help="put the tables into docs/depots.md too")
     return parser.parse_args(arguments)
 
 

@@ -194,19 +194,14 @@ def night(state: Path, devices: int) -> Iterator[str]:
 
 def to_markdown(costs: list[Cost], shares: dict[str, float], about: str) -> str:
     """Return the figures as they stand in the document."""
-    lines = [
-        f"{about}.",
-        "",
-        "| who listens | service, of a core | memory | messages/s, each | bytes/s, all | behind a look | longest gap |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = [f"{about}.", ""]
     lines += [
-        f"| {one.what} | {one.share:.1%} | {one.resident_bytes / 1e6:.0f} MB | {one.messages_per_s:.2f} | "
-        f"{one.bytes_per_s / 1e6:.2f} MB | {one.delay_s:.2f} s | {one.gap_s:.2f} s |"
+        f"- {one.what}: {one.share:.1%} of a core, {one.resident_bytes / 1e6:.0f} MB, {one.messages_per_s:.2f} "
+        f"messages/s each, {one.bytes_per_s / 1e6:.2f} MB/s in all; an event is shown after {one.delay_s:.2f} s, "
+        f"longest gap {one.gap_s:.2f} s"
         for one in costs
     ]
-    lines += ["", "| a browser's page | browser, of a core |", "|---|---|"]
-    lines += [f"| {what} | {share:.1%} |" for what, share in shares.items()]
+    lines += [f"- a browser that shows {what}: {share:.1%} of a core" for what, share in shares.items()]
     return "\n".join(lines)
 
 

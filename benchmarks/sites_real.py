@@ -3,7 +3,7 @@
     python -m benchmarks.sites_real                                  # the calm run
     python -m benchmarks.sites_real --hardships                      # and what is done to it in its middle
     python -m benchmarks.sites_real --deaths 5 --routers 40 --sites 4 --agents 2
-    python -m benchmarks.sites_real --update-docs                    # puts the tables into docs/sites-centre.md
+    python -m benchmarks.sites_real --update-docs                    # puts the tables into docs/sites.md
 
 All is the product as it is typed: `flashferry sites agent` on five hosts of the lab, each with state folder, inventory
 and catalogue of its own, in a network namespace of its own; the centre's `depot`, `plan` and `stage --plan --sites`
@@ -39,7 +39,7 @@ from benchmarks.sites_real_tables import to_markdown
 from flashferry.lab.experiment.harness import put
 
 RESULTS = Path(__file__).with_name("results") / "sites_real.json"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "sites-centre.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "sites.md"
 _LOOK_S = 0.5
 
 

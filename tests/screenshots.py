@@ -165,9 +165,7 @@ def page_map(folder: Path) -> str:
         "| page | answers |",
         "|---|---|",
     ]
-    lines += [
-        f"| [{one.name}]({where}/{one.name}-1400-light.webp) `{one.route or 'any'}` | {one.answers} |" for one in PAGES
-    ]
+    lines += [f"| [`{one.route or one.name}`]({where}/{one.name}-1400-light.webp) | {one.answers} |" for one in PAGES]
     fresh = " and ".join(f"[{path}]({where}/fresh-{_word(path)}.webp)" for path in ("/tonight", "/admin"))
     lines += ["", f"What the first admin of a fresh service sees: {fresh}."]
     return "\n".join(lines) + "\n"

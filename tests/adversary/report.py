@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -81,11 +80,17 @@ def load(path: Path) -> list[Result]:
 
 
 def table(results: list[Result]) -> str:
-    """Return conditions, how often each behaviour struck, and the breaking seeds in Markdown."""
+    """Return conditions, how often behaviours struck, and the breaking seeds in Markdown."""
+    struck = {name: _in_play(name, results) for name in BY_NAME}
+    least = min(struck.values())
     lines = [
         conditions(results),
         "",
-        f"In play: {', '.join(f'{name} {_in_play(name, results)}' for name in (NOTHING, *BY_NAME))}.",
+        (
+            f"{len(struck)} kinds of behaviour, each in play in {least} to {max(struck.values())} cases, fewest: "
+            f"{', '.join(name for name, times in struck.items() if times == least)}. {_in_play(NOTHING, results)} "
+            "cases had none."
+        ),
     ]
     if broken := [one for one in results if one.broken]:
         lines += ["", *(line for one in broken for line in _broken(one))]
@@ -115,9 +120,7 @@ def conditions(results: list[Result]) -> str:
     return (
         f"{len(results)} seeds ({span}): {bad} broke a judgement, {done} staged in the end"
         f"{f', {calm} without a behaviour came out badly' if calm else ''}. {datetime.now(UTC):%Y-%m-%d}, commit "
-        f"{commit or 'unknown'}, flashferry {version('flashferry')}, asyncssh {version('asyncssh')}, Python "
-        f"{platform.python_version()}, Linux {platform.release()} {platform.machine()}; "
-        f"{sum(one.seconds for one in results):.0f} s of cases in all."
+        f"{commit or 'unknown'}, flashferry {version('flashferry')}, asyncssh {version('asyncssh')}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Scenes beside the seeds: one story each, for the transcripts of docs/adversary-transcripts.md."""
+"""Scenes beside the seeds: one story each, for the transcripts that docs/adversary.md names."""
 
 from __future__ import annotations
 

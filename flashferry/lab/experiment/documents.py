@@ -63,13 +63,10 @@ def _gains(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measured], plan: Plan) -> str:
     """Return the section on many seeds."""
-    every_row = [row for rows in rows_by_loss.values() for row in rows]
     found = (
         f"`{plan.command}`; {conditions(runs)}",
         seeds_table(rows_by_loss),
         _missed(held_to(rows_by_loss)),
-        _TALLIED,
-        verdict_totals(every_row),
     )
     return "\n\n".join(part for part in found if part)
 

@@ -38,7 +38,7 @@ USUAL_NAME = "sites.toml"
 
 _MOST_BYTES = 4 << 20
 _MOST_DAYS = 3660
-_MANUAL = "docs/sites-centre.md has each key"
+_MANUAL = "docs/sites.md has each key"
 
 
 class SiteSettings(Struct, frozen=True, kw_only=True):

@@ -193,7 +193,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="foreign value",
-        says=f"a colleague enters `{COLLEAGUES_WINDOW}`, where our own line stands, which the operator accepts",
+        says=f"a colleague enters `{COLLEAGUES_WINDOW}`, in place of our own line, which the operator accepts",
         strikes={"other_user_configures": [COLLEAGUES_WINDOW]},
         never=frozenset({"restore.between", "lease.ended"}),
     ),
@@ -234,9 +234,7 @@ FAULTS: tuple[Fault, ...] = (
         never=frozenset({"verify.done"}),
         fails_at="verify",
     ),
-    Fault(
-        name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all columns before by FTP", transport="http"
-    ),
+    Fault(name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all rows above by FTP", transport="http"),
     Fault(name="by SCP", says="the same by SCP, with a line of the SSH channel's window among ours", transport="scp"),
     Fault(name="by SFTP", says="the same by SFTP", transport="sftp"),
     Fault(
@@ -251,7 +249,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="dead-man",
-        says="nothing goes wrong; an applet on the router would take our lines back, as in all later columns",
+        says="nothing goes wrong; an applet on the router would take our lines back, as in all later rows",
         dead_man=True,
     ),
     Fault(
@@ -295,7 +293,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="add",
-        says="nothing goes wrong; a device in install mode adds the image, as in all later columns",
+        says="nothing goes wrong; a device in install mode adds the image, as in all later rows",
         adds=True,
     ),
     Fault(

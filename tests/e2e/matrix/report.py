@@ -1,15 +1,15 @@
-"""The matrix as tables of the documentation: a row per kill point, a column per fault, a letter or two per cell.
+"""The matrix as tables of the documentation: a row per fault, with how many of its cells ended in which way.
 
-There are three tables, each between marks of its own; one of whose columns nothing was played is left as it is.
+There are three tables, each between marks of its own; one of whose faults nothing was played is left as it is. Each
+cell is in the file of `--results`.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import platform
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,15 +20,14 @@ from tests.e2e.matrix.cells import Cell, named
 from tests.e2e.matrix.faults import FAULTS, Fault
 from tests.e2e.matrix.finding import Finding
 from tests.e2e.matrix.judge import complaints, letter
-from tests.e2e.matrix.points import ALL_POINTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "fault-matrix.md"
 TABLES: dict[str, tuple[Fault, ...]] = {
     "fault matrix": tuple(fault for fault in FAULTS if not fault.dead_man and not fault.goes_on),
     "fault matrix, dead-man": tuple(fault for fault in FAULTS if fault.dead_man),
-    "fault matrix, behind the restore": tuple(fault for fault in FAULTS if fault.goes_on),
+    "fault matrix, after the restore": tuple(fault for fault in FAULTS if fault.goes_on),
 }
-"""The columns of each table, by the name in its marks."""
+"""The faults of each table, by the name in its marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,45 +86,22 @@ def put(page: str, name: str, text: str) -> str:
 
 def table(results: Results, faults: tuple[Fault, ...]) -> str:
     """Return conditions, table and deviations in Markdown."""
-    names = [fault.name for fault in faults]
-    legend = [f"- **{fault.name}**: {fault.says}" for fault in faults]
     lines = [
-        *legend,
-        "",
         conditions(results, (named(cell).start.platform for cell in results)),
         "",
-        *folded("killed at", names, _rows(results, faults)),
+        *endings(results, ((fault.name, fault.says) for fault in faults)),
         "",
         *deviations(results),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _rows(results: Results, faults: tuple[Fault, ...]) -> Iterator[tuple[str, list[str]]]:
-    for point in ALL_POINTS:
-        if any(point.needs in fault.has for fault in faults):
-            found = [results.get(f"{point.name} x {fault.name}") for fault in faults]
-            yield point.says, [one.letter if one else "" for one in found]
-
-
-def folded(corner: str, names: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return a table's lines in which equal columns share one, and rows that follow each other and are equal too.
-
-    No cell is lost: the head of a column names all that it stands for, and a row says how many it stands for.
-    """
-    all_rows = list(rows)
-    columns: dict[tuple[str, ...], list[str]] = {}
-    for number, name in enumerate(names):
-        columns.setdefault(tuple(letters[number] for _, letters in all_rows), []).append(name)
-    lines = [
-        f"| {corner} | {' | '.join(', '.join(shared) for shared in columns.values())} |",
-        f"|---|{'---|' * len(columns)}",
-    ]
-    kept = [(label, tuple(letters[number] for letters in columns)) for number, (label, _) in enumerate(all_rows)]
-    for letters, run in itertools.groupby(kept, key=lambda row: row[1]):
-        labels = [label for label, _ in run]
-        label = labels[0] if len(labels) == 1 else f"{labels[0]} ... {labels[-1]} ({len(labels)})"
-        lines.append(f"| {label} | {' | '.join(letters)} |")
+def endings(results: Results, faults: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a table's lines: each fault by name and sentence, with the cells that ended in each way, most first."""
+    lines = ["| fault | what goes wrong | cells by how they ended |", "|---|---|---|"]
+    for name, sentence in faults:
+        ways = Counter(one.letter for cell, one in results.items() if cell.endswith(f" x {name}"))
+        lines.append(f"| {name} | {sentence} | {', '.join(f'{way} {count}' for way, count in ways.most_common())} |")
     return lines
 
 
@@ -138,9 +114,7 @@ def conditions(results: Results, stand_ins: Iterable[str]) -> str:
     platforms = ", ".join(dict.fromkeys(stand_ins))
     return (
         f"{len(results)} cells, {bad} not as they must be. {datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
-        f"flashferry {version('flashferry')}, Python {platform.python_version()}, netmiko {version('netmiko')}, "
-        f"Linux {platform.release()} {platform.machine()}; stand-ins {platforms}; "
-        f"{sum(one.seconds for one in results.values()):.0f} s of cells in all."
+        f"flashferry {version('flashferry')}, netmiko {version('netmiko')}; stand-ins {platforms}."
     )
 
 

@@ -27,7 +27,7 @@ from tests.e2e.matrix.finding import Box, Configurations, Ending, Finding, NextR
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
 from tests.e2e.matrix.points import ALL, ALL_POINTS, MARK, NEITHER, WINDOW
-from tests.e2e.matrix.report import folded
+from tests.e2e.matrix.report import Result, endings
 from tests.e2e.matrix.rules import Reach, expected, reach
 from tests.some import some
 
@@ -484,13 +484,13 @@ def test_a_fault_strikes_at_a_point_that_a_run_tells(fault: faults.Fault):
     assert isinstance(trigger, points.AtEvent) or fault.strikes_on_flash is not None
 
 
-def test_a_folded_table_loses_no_cell():
-    """Equal columns share one, and so do equal rows that follow each other; other rows stay apart."""
-    rows = [("a", ["U", "U", "D"]), ("b", ["U", "U", "D"]), ("c", ["R", "R", "D"]), ("d", ["U", "U", "D"])]
-    assert folded("killed at", ("none", "stall", "lost"), rows) == [
-        "| killed at | none, stall | lost |",
+def test_the_page_counts_every_cell_of_a_fault_by_how_it_ended():
+    """Most frequent first; the cells of another fault, whose name ends alike, are not counted."""
+    ended = {"a x lost": "R", "b x lost": "U", "c x lost": "R", "a x SSH lost": "D"}
+    results = {name: Result(letter=letter, seconds=1.0, complaints=()) for name, letter in ended.items()}
+    assert endings(results, (("lost", "the session is cut"), ("SSH lost", "the same"))) == [
+        "| fault | what goes wrong | cells by how they ended |",
         "|---|---|---|",
-        "| a ... b (2) | U | D |",
-        "| c | R | D |",
-        "| d | U | D |",
+        "| lost | the session is cut | R 2, U 1 |",
+        "| SSH lost | the same | D 1 |",
     ]

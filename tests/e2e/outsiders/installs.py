@@ -184,18 +184,20 @@ def _release_at_last(device: DeviceAccess, wanted: str) -> str:
 
 
 def installs_table(driven: list[Driven], versions: Mapping[str, str]) -> str:
-    """Return what became of the upgrades as Markdown."""
+    """Return what became of the upgrades as Markdown: a row for those that a tool drives alike with one result."""
     packages = ", ".join(f"{name} {number}" for name, number in versions.items())
-    lines = [f"Driven with {packages}.", "", "| tool | way | platform | `boot system` line before | result |",
-             "|---|---|---|---|---|"]  # fmt: skip
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for each in driven:
         drive = each.drive
-        line = f"`{drive.line}`" if drive.line else "of the stock"
-        lines.append(f"| {drive.tool} | {drive.way} | {drive.platform} | {line} | {_result(each)} |")
+        before = f" with `{drive.line}`" if drive.line else ""
+        rows.setdefault((drive.tool, drive.way, _result(each)), []).append(f"{drive.platform}{before}")
+    lines = [f"Driven with {packages}.", "", "| tool | mode | platform, `boot system` line before | result |",
+             "|---|---|---|---|"]  # fmt: skip
+    lines += [f"| {tool} | {way} | {', '.join(on)} | {result} |" for (tool, way, result), on in rows.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _result(driven: Driven) -> str:
     if driven.is_as_expected:
-        return f"fails: {driven.drive.why}" if driven.drive.why else f"works, {driven.release} runs"
+        return f"fails: {driven.drive.why}" if driven.drive.why else "works"
     return f"fails: {driven.failed or f'{driven.release} runs'}"

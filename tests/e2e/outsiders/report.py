@@ -34,7 +34,7 @@ def table(visits: Visits) -> str:
     refused = sum(bool(answer["refused"]) for answer in answers)
     others = [command for command in COMMANDS if not all(_is_read(visits, command, each) for each in ("genie", "ntc"))]
     lines = [
-        f"Visited with {packages}.",
+        f"With {packages}.",
         "",
         (
             f"pyATS connects to {len(inside)} of {len(PLATFORMS)} platforms ({', '.join(inside)}); {refused} of "
@@ -42,8 +42,6 @@ def table(visits: Visits) -> str:
             "on every platform by each of the two that has a parser. The others:"
         ),
         "",
-        "| command | platforms | Genie reads | ntc-templates reads |",
-        "|---|---|---|---|",
         *(_row(visits, command) for command in others),
     ]
     return "".join(f"{line}\n" for line in lines)
@@ -59,7 +57,7 @@ def _row(visits: Visits, command: Everyday) -> str:
     if command.text in REFUSED_BY_NTC and any(_is_error(word) for word in _verdicts(visits, command, "ntc")):
         cells[1] += f" ({REFUSED_BY_NTC[command.text]})"
     shown = command.text.replace("{port}", "PORT").replace("{server}", "HOST")
-    return f"| `{shown}` | {len(command.platforms)} | {cells[0]} | {cells[1]} |"
+    return f"- `{shown}`: Genie {cells[0]}, ntc-templates {cells[1]}"
 
 
 def _verdicts(visits: Visits, command: Everyday, reader: str) -> list[str]:

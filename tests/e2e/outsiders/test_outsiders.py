@@ -55,6 +55,6 @@ def test_the_table_in_the_docs_is_of_these_commands() -> None:
     """Every platform lets pyATS in, nothing is refused, and each exception is one of the commands."""
     found = DOCS.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     assert f"pyATS connects to {len(PLATFORMS)} of {len(PLATFORMS)} platforms ({', '.join(PLATFORMS)}); 0 of" in found
-    others = [line.split("`")[1] for line in found.splitlines() if line.startswith("| `")]
+    others = [line.split("`")[1] for line in found.splitlines() if line.startswith("- `")]
     assert f"{len(COMMANDS) - len(others)} of {len(COMMANDS)} commands are read on every platform" in found
     assert set(others) <= {each.text.replace("{port}", "PORT").replace("{server}", "HOST") for each in COMMANDS}

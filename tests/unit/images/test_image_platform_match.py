@@ -167,4 +167,4 @@ def test_the_documented_table_is_that_of_the_code() -> None:
     for row, family in zip(table, FAMILIES, strict=True):
         images = ", ".join(f"`{image}`" for image in family.images) + ("" if family.is_one_image else " *")
         models = ", ".join(f"`{model}`" for model in family.models) or "-"
-        assert row == f"| {family.name} | {images} | {models} | {family.source} |"
+        assert row == f"| {family.name} | {images} | {models} |"

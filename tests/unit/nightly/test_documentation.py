@@ -31,7 +31,7 @@ def table() -> str:
     rows = ["| key | holds | without it | what it is for |", "|---|---|---|---|"]
     for section, keys in SECTIONS.items():
         if section != "inventory":
-            rows += [row(f"{section}.{key.name}".removeprefix("."), key) for key in keys]
+            rows += [row(f"{section}.{key.name}", key) for key in keys if section]
     names = ", ".join(f"`{key.name}`" for key in SECTIONS["inventory"])
     rows.append(f"| `inventory.KEY` | as there |  | {names} of [inventory.md](inventory.md) |")
     return "\n".join(rows) + "\n"
@@ -40,7 +40,7 @@ def table() -> str:
 def row(name: str, key: Key) -> str:
     """Return a key's row."""
     if key.is_required:
-        default = "**must be there**"
+        default = "**required**"
     elif key.shown_default is not None:
         default = key.shown_default
     else:

@@ -36,7 +36,7 @@ def table() -> str:
 def row(name: str, key: Key) -> str:
     """Return a key's row."""
     if key.is_required:
-        default = "**must be there**"
+        default = "**required**"
     elif key.shown_default is not None:
         default = key.shown_default
     elif key.default in (None, (), "", {}):

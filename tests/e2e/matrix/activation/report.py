@@ -1,15 +1,13 @@
-"""The activation's matrix as two tables of the documentation: a row per kill point, a column per fault."""
+"""The activation's matrix as two tables of the documentation: a row per fault, with how its cells ended."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from tests.e2e.matrix.activation.cells import STARTS, Cell, named
 from tests.e2e.matrix.activation.faults import FAULTS
 from tests.e2e.matrix.activation.finding import Finding
 from tests.e2e.matrix.activation.judge import complaints, letter
-from tests.e2e.matrix.activation.points import POINTS, Mode
-from tests.e2e.matrix.report import PAGE, Result, Results, conditions, deviations, folded, put
+from tests.e2e.matrix.activation.points import Mode
+from tests.e2e.matrix.report import PAGE, Result, Results, conditions, deviations, endings, put
 
 
 def result(cell: Cell, found: Finding) -> Result:
@@ -31,18 +29,11 @@ def update_docs(results: Results) -> None:
 
 def table(results: Results, mode: Mode) -> str:
     """Return conditions, table and deviations of a mode in Markdown."""
-    names = [fault.name for fault in FAULTS[mode]]
     lines = [
-        *(f"- **{fault.name}**: {fault.says}" for fault in FAULTS[mode]),
-        "",
         conditions(results, (STARTS[mode].platform,)),
         "",
-        *folded("killed at", names, _rows(results, mode)),
+        *endings(results, ((fault.name, fault.says) for fault in FAULTS[mode])),
+        "",
+        *deviations(results),
     ]
-    return "\n".join((*lines, "", *deviations(results))) + "\n"
-
-
-def _rows(results: Results, mode: Mode) -> Iterator[tuple[str, list[str]]]:
-    for point in POINTS[mode]:
-        found = [results.get(f"{mode}, {point.name} x {fault.name}") for fault in FAULTS[mode]]
-        yield point.says, [one.letter if one else "" for one in found]
+    return "\n".join(lines) + "\n"

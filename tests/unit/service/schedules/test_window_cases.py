@@ -151,10 +151,8 @@ def row(
             approve(service, who("ann"), digests[-1])
         scheduled = by_a_schedule(case, service, digests[1], who("maker"), clock)
         clock[0] = case.at
-        cells = (
-            *(case.name, f"{spoken(case.window.opens_at)} to {spoken(case.window.ends_at)}", spoken(case.at)),
-            *(on_the_command_line(case), by_the_service(case, service, digests[0], who("maker")), scheduled),
-        )
+        there = by_the_service(case, service, digests[0], who("maker"))
+        cells = (case.name, on_the_command_line(case), there, scheduled)
         return f"| {' | '.join(cells)} |"
 
     return row
