@@ -256,7 +256,7 @@ def as_restarted(device: Device, text: str) -> str:
     uptime = clock.duration(device.uptime_s)
     for line, value in (("(?:.* )?uptime is ", uptime), ("Uptime .* is ", uptime), ("Switch uptime +: ", uptime),
                         ('System image file is "', f'{device.image}"')):  # fmt: skip
-        text = re.sub(rf"^({line}).*", lambda found, value=value: f"{found[1]}{value}", text, flags=re.MULTILINE)
+        text = re.sub(rf"^({line}).*", rf"\g<1>{value}", text, flags=re.MULTILINE)
     return as_it_stands(device, text)
 
 
