@@ -257,6 +257,9 @@ def as_restarted(device: Device, text: str) -> str:
     for line, value in (("(?:.* )?uptime is ", uptime), ("Uptime .* is ", uptime), ("Switch uptime +: ", uptime),
                         ('System image file is "', f'{device.image}"')):  # fmt: skip
         text = re.sub(rf"^({line}).*", rf"\g<1>{value}", text, flags=re.MULTILINE)
+    boot = r"^((?:Standby )?BOOT variable = )[^,;\n]*(,12)?;.*"
+    for found in re.finditer(boot, text, re.MULTILINE) if device.boot_files else ():
+        text = text.replace(found[0], found[1] + "".join(f"{name}{found[2] or ''};" for name in device.boot_files))
     return as_it_stands(device, text)
 
 

@@ -2,8 +2,8 @@
 
 A recording answers what it holds, word for word, refusals too. What depends on state that it cannot know (files,
 copies, the configuration, installed packages, the session) comes from the stand-in's engine, which starts with the
-recorded configuration, `dir` and release. After a restart the recorded answers name the release, image, reason and
-uptime of that moment. All else gets a caret.
+recorded configuration, `dir` and release. After a restart the recorded answers name the release, image, boot files,
+reason and uptime of that moment. All else gets a caret.
 """
 
 from __future__ import annotations

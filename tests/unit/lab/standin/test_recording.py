@@ -197,6 +197,8 @@ def test_after_a_restart_the_recorded_texts_name_what_runs(tmp_path: Path) -> No
     folder = tmp_path / "captures"
     (folder / "show_version").mkdir(parents=True)
     shutil.copy(CAPTURES / "show_version/csr1000v.txt", folder / "show_version/r.txt")
+    (folder / "show_boot").mkdir()
+    shutil.copy(CAPTURES / "show_boot/asr1k.txt", folder / "show_boot/r.txt")
     console = played(folder, tmp_path)
     device = console.device
     image = f"{device.flash.prefix}csr1000v-universalk9.17.03.04a.SPA.bin"
@@ -214,3 +216,4 @@ def test_after_a_restart_the_recorded_texts_name_what_runs(tmp_path: Path) -> No
     assert "Last reload reason: Reload Command" in new
     assert len(new) <= 8
     assert len(shown) == len(recorded)
+    assert f"BOOT variable = {image},12;\nCONFIG_FILE variable" in console.show("show boot")
