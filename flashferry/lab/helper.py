@@ -49,6 +49,12 @@ def end_with_owner(by: signal.Signals = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 
 
+def await_owner() -> None:
+    """Wait until the owner closes the pipe or ends."""
+    while os.read(0, 4096):
+        pass
+
+
 def report(**values: Any) -> None:
     """Report to the owner by one JSON line."""
     sys.stdout.write(json.dumps(values) + "\n")

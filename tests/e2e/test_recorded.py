@@ -1,4 +1,4 @@
-"""A device played from a recording is staged end to end: checked, tuned, fed, verified, restored."""
+"""A device played from a recording is staged end to end: checked, tuned, fed, verified, restored, activated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.lab.standin.recording import load_recording, nearest_platform
+from tests.e2e.test_activate import DEVICE, activated, planned
 
 pytestmark = pytest.mark.lab
 
@@ -55,3 +56,34 @@ def test_a_transcript_of_ours_is_staged(new_rig, tmp_path):
         shutil.rmtree(tmp_path / name)
     running, _ = staged(new_rig, tmp_path / "night", "c8000v-17.15")
     assert "ip host nms 10.9.9.9\n" in running
+
+
+@pytest.mark.soak
+def test_a_recorded_device_is_staged_and_activated(new_rig, tmp_path):
+    """A night's transcript plays the next night's device: the engine installs, and `show version` names what runs."""
+    with new_rig(platform="c8000v-17.15") as rig:
+        rig.environment["FLASHFERRY_TRANSCRIPT"] = str(tmp_path / "night")
+        recorded = upgraded(rig)
+    for name in ("inventory", "state"):
+        shutil.rmtree(tmp_path / name)
+    with new_rig(recording=str(tmp_path / "night"), platform="c8000v-17.15") as rig:
+        before, stock = rig.configurations(), rig.shown_by_hand("show version")
+        assert "Version 17.15.01a" in stock
+        assert upgraded(rig) == recorded
+        shown = rig.shown_by_hand("show version")
+        assert "Version 17.18.02" in shown
+        assert "17.15" not in shown
+        assert "Last reload reason: Image Install" in shown
+        assert "Image Install" not in stock
+        assert rig.configurations() == before
+
+
+def upgraded(rig):
+    """Stage and activate; return what was reported of it."""
+    rig.world.fault(DEVICE, boot_s=1.5, seconds_per_minute=3.0)
+    plan, digest = planned(rig)
+    done, device = activated(rig, plan, digest)
+    assert done.code == 0, (done.err, device["failure"])
+    found = device["activation"]
+    assert (found["outcome"], found["from_release"], found["to_release"]) == ("committed", "17.15.1a", "17.18.2")
+    return found["commands"]

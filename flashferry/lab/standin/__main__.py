@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,13 +126,15 @@ def main() -> None:
         asyncio.run(serve(settings, owner))
     except LabError as error:
         helper.report(error=str(error))
+        helper.await_owner()  # which still writes into the directory before it reads this
     except EOFError:
         pass
     except Exception:  # noqa: BLE001 - the exit below would swallow it, and the owner prints its last line
         traceback.print_exc()
+        os.close(1)
+        helper.await_owner()
     finally:
         shutil.rmtree(settings["directory"], ignore_errors=True)
-        sys.stdout.flush()
         # Copies may still wait on the network in their threads; there is nothing left for them to do.
         os._exit(0)
 

@@ -27,7 +27,7 @@ from flashferry.lab.standin.copy_files import copy_local, copy_to_server
 from flashferry.lab.standin.files import RUNNING, STARTUP, content, split_file
 from flashferry.lab.standin.flash import NoSpaceError
 from flashferry.lab.standin.grammar import Node, login_level, variants
-from flashferry.lab.standin.hardware import fields, running_release, without_away
+from flashferry.lab.standin.hardware import as_restarted, fields, running_release, without_away
 from flashferry.lab.standin.recording import is_engine
 from flashferry.lab.standin.routing import vrf_names
 from flashferry.lab.standin.server_url import DEFAULT_PORTS
@@ -218,8 +218,8 @@ def _engine_commands(platform: Platform) -> Iterator[tuple[bool, str, Command]]:
         yield True, specification, Command(show=functools.partial(_fixed, text=text))
 
 
-def _recorded(_: Vty, __: Arguments, *, text: str) -> str:
-    return text
+def _recorded(vty: Vty, _: Arguments, *, text: str) -> str:
+    return as_restarted(vty.device, text)
 
 
 def _command(name: str) -> Command:

@@ -121,8 +121,9 @@ class Node(Generic[Action]):
     def follow(self, word: str) -> Step[Action] | Ambiguous | None:
         """Return where a word leads: a keyword comes before a parameter, an exact keyword before a cut one."""
         places = [(self, None), *((tail, action) for tail, action in self._all_tails())]
-        candidates = {key: place for place in places for key in place[0].keywords if key.startswith(word.lower())}
-        keyword = word.lower() if word.lower() in candidates else None
+        short = word.lower()  # `engineID` is a keyword
+        candidates = {key: place for place in places for key in place[0].keywords if key.lower().startswith(short)}
+        keyword = next((key for key in candidates if key.lower() == short), None)
         if keyword is None and len(candidates) > 1:
             return Ambiguous()
         if candidates:
@@ -139,7 +140,7 @@ class Node(Generic[Action]):
         """Return how many characters of a word still fit some keyword."""
         keys = [key for node in (self, *(tail for tail, _ in self._all_tails())) for key in node.keywords]
         cuts = range(len(word), 0, -1)
-        return next((cut for cut in cuts if any(key.startswith(word[:cut].lower()) for key in keys)), 0)
+        return next((cut for cut in cuts if any(key.lower().startswith(word[:cut].lower()) for key in keys)), 0)
 
     def _all_tails(self) -> Iterator[tuple[Node[Action], Action]]:
         waiting = list(self.tails)

@@ -249,6 +249,20 @@ def as_it_stands(device: Device, text: str) -> str:
     return text
 
 
+def as_restarted(device: Device, text: str) -> str:
+    """Return a recorded text: word for word until the device restarts, then with what a restart changes."""
+    if not device.reload_reason:
+        return text
+    uptime = clock.duration(device.uptime_s)
+    for line, value in (("(?:.* )?uptime is ", uptime), ("Uptime .* is ", uptime), ("Switch uptime +: ", uptime),
+                        ('System image file is "', f'{device.image}"')):  # fmt: skip
+        text = re.sub(rf"^({line}).*", rf"\g<1>{value}", text, flags=re.MULTILINE)
+    boot = r"^((?:Standby )?BOOT variable = )[^,;\n]*(,12)?;.*"
+    for found in re.finditer(boot, text, re.MULTILINE) if device.boot_files else ():
+        text = text.replace(found[0], found[1] + "".join(f"{name}{found[2] or ''};" for name in device.boot_files))
+    return as_it_stands(device, text)
+
+
 def _register(device: Device) -> int:
     """Return the register of the next restart; that of virtual routers, 0x0, says nothing of what they boot."""
     if device.faults.config_register is not None:

@@ -1,8 +1,9 @@
 """Devices played from recordings: pyATS mock files, transcripts of `--transcript`, capture sets of `flashferry pilot`.
 
 A recording answers what it holds, word for word, refusals too. What depends on state that it cannot know (files,
-copies, the configuration, the session) comes from the stand-in's engine, which starts with the recorded configuration
-and `dir`. All else gets a caret.
+copies, the configuration, installed packages, the session) comes from the stand-in's engine, which starts with the
+recorded configuration, `dir` and release. After a restart the recorded answers name the release, image, boot files,
+reason and uptime of that moment. All else gets a caret.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from flashferry.lab.standin.configuration import (
     whole_banner,
 )
 from flashferry.lab.standin.flash import FlashFigures, StockFile
+from flashferry.lab.standin.install import BUILD, InstallFigures
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.platform import Platform
 
 ENGINE = (
     "archive", "cd", "clear logging", "config-transaction", "configure", "copy", "delete", "dir", "disable", "enable",
-    "erase", "exit", "login", "logout", "mkdir", "more", "ping", "pwd", "quit", "reload", "rename", "rmdir",
+    "erase", "exit", "install", "login", "logout", "mkdir", "more", "ping", "pwd", "quit", "reload", "rename", "rmdir",
     "show FS:", "show archive", "show clock", "show configuration", "show event manager policy", "show file systems",
-    "show history", "show logging", "show privilege", "show reload", "show running-config", "show startup-config",
-    "show tcp", "show terminal", "show users", "tclsh", "terminal", "traceroute", "verify", "write",
+    "show history", "show install", "show logging", "show privilege", "show reload", "show running-config",
+    "show startup-config", "show tcp", "show terminal", "show users", "tclsh", "terminal", "traceroute", "verify",
+    "write",
 )  # fmt: skip
 """First words of the commands that the engine answers: they change or read state."""
 
@@ -310,19 +313,50 @@ def recorded_platform(platform: Platform, recording: Recording) -> Platform:
     image = found[1] if found else platform.image
     rows = _file_system_rows(recording.answers.get("show file systems", ""))
     listed = filter(None, (_flash(text, platform.flash) for text in recording.directories))
-    flashes = {one.name: _aliased(one, rows) for one in listed}
+    flashes: dict[str, FlashFigures] = {}
+    for one in listed:
+        flashes.setdefault(one.name, _aliased(one, rows))  # of several the first, as of every answer
     own = next((one for one in flashes.values() if image.partition(":")[0] in (one.name, *one.aliases)), None)
     own = own or next(iter(flashes.values()), None)
     return replace(
         platform,
         recording=recording,
         image=image,
-        install=None,
+        install=_install_figures(recording, image, platform),
+        texts={**platform.texts, "version": recording.answers.get("show version", platform.texts["version"])},
         flash=own or platform.flash,
         other_flashes=tuple(one for one in flashes.values() if one is not own) if own else platform.other_flashes,
         file_system_rows=_shown_rows(rows, tuple(flashes), platform) if own else platform.file_system_rows,
         outputs={},
         recorded_configuration=_configuration(recording.answers.get("show running-config", ""), platform),
+    )
+
+
+_ROUTER = InstallFigures(version="", places=("R0",), word="PACKAGE", bytes_per_s=20_000_000, stock="packages")
+"""How a router installs whose nearest platform does not: as the C8000V does."""
+
+
+def _install_figures(recording: Recording, image: str, platform: Platform) -> InstallFigures | None:
+    """Return what is installed, of a device that boots packages or knows `show install`; else None.
+
+    The switches of a stack are those whose flash was recorded; the build, where nothing shows it, is an own choice.
+    """
+    table = recording.answers.get("show install summary", "")
+    if not image.endswith("packages.conf") and not table:
+        return None
+    figures = platform.install or _ROUTER
+    found = re.search(r"^IMG +C +([\w.]+)", table, re.MULTILINE)
+    shown = re.search(r"Version ([^\s,]+)", recording.answers.get("show version", ""))
+    version = found[1] if found else f"{shown[1]}{BUILD}" if shown else figures.version
+    release = re.escape(".".join(version.split(".")[:3]))
+    listed = "\n".join(recording.directories)
+    package = re.search(rf"(\S+-(?:rpbase|mono)\S*)\.{release}\.SPA\.pkg", listed)
+    heads = len(set(re.findall(r"Directory of flash-\d+:/", listed)))
+    return replace(
+        figures,
+        version=version,
+        places=figures.places[: max(1, heads)] if listed and figures.is_stack else figures.places,
+        stock=package[1] if package else figures.stock,
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 from flashferry.lab.enter import inside
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import in_namespace, open_namespace
-from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec, in_core, start_world
 from tests.patience import killed_at_end, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
@@ -175,3 +175,13 @@ def test_namespaces_of_gone_processes_are_named() -> None:
         pass
     with pytest.raises(LabError):
         open_namespace(ended.pid)
+
+
+def test_a_stand_in_that_refuses_its_settings_says_why_however_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the stand-in finds out arrives in its words, although it was done long before the other sites."""
+    monkeypatch.setattr("flashferry.lab.world.check_devices", list)
+    bad = DeviceSpec(name="r0", config_lines=("frobnicate everything",))
+    sites = [SiteSpec(name=f"s{at}", profile="lan", devices=(DeviceSpec(name=f"r{at}"),)) for at in range(1, 6)]
+    spec = WorldSpec(sites=(SiteSpec(name="s0", profile="lan", devices=(bad,)), *sites))
+    with pytest.raises(LabError, match="r0: the stand-in does not know the configuration line"), start_world(spec):
+        pass

@@ -12,7 +12,7 @@ from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Match
 TREE: Node[str] = Node()
 for _line in (
     "show version", "show running-config", "show running-config all", "configure terminal", "copy FS: FS:",
-    "terminal length <0-512>", "set WORD", "ping A.B.C.D", "note LINE", "connect", "configure",
+    "terminal length <0-512>", "set WORD", "ping A.B.C.D", "note LINE", "connect", "configure", "modem InOut",
 ):  # fmt: skip
     TREE.add(_line, _line)
 
@@ -28,6 +28,8 @@ for _line in (
         ("conf t", "configure terminal", ()),
         ("copy ftp://a/b flash:", "copy FS: FS:", ("ftp://a/b", "flash:")),
         ("term len 0", "terminal length <0-512>", ("0",)),
+        ("modem inout", "modem InOut", ()),
+        ("MODEM IN", "modem InOut", ()),
         ("ping 192.0.2.1", "ping A.B.C.D", ("192.0.2.1",)),
         ("note  two  words ", "note LINE", ("two  words",)),
     ],

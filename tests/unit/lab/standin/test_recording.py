@@ -177,3 +177,43 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, make: str) -> None:
     with pytest.raises(LabError, match="expected") as caught:
         load_recording(path)
     assert str(path) in str(caught.value)
+
+
+def test_the_engine_installs_on_what_was_recorded(tmp_path: Path) -> None:
+    """Without `show install` in the recording the table names the recorded release; in bundle mode there is none."""
+    folder = tmp_path / "captures"
+    (folder / "show_version").mkdir(parents=True)
+    text = (CAPTURES / "show_version/c9500_install_mode.txt").read_text()
+    (folder / "show_version/core.txt").write_text(text)
+    console = played(folder, tmp_path)
+    assert "IMG   C    16.09.03.0.1\n" in console.show("show install summary")
+    assert console.show("show version").strip() == text.strip()
+    (folder / "show_version/core.txt").write_text(text.replace("packages.conf", "cat9k_iosxe.16.09.03.SPA.bin"))
+    assert CARET in played(folder, folder).show("show install summary")
+
+
+def test_after_a_restart_the_recorded_texts_name_what_runs(tmp_path: Path) -> None:
+    """Release in both spellings, image, reason and uptime of the restart; what it leaves alone stays as recorded."""
+    folder = tmp_path / "captures"
+    (folder / "show_version").mkdir(parents=True)
+    shutil.copy(CAPTURES / "show_version/csr1000v.txt", folder / "show_version/r.txt")
+    (folder / "show_boot").mkdir()
+    shutil.copy(CAPTURES / "show_boot/asr1k.txt", folder / "show_boot/r.txt")
+    console = played(folder, tmp_path)
+    device = console.device
+    image = f"{device.flash.prefix}csr1000v-universalk9.17.03.04a.SPA.bin"
+    device.flash.write(image.partition(":")[2], b"new")
+    console.type("configure terminal", f"boot system {image}", "end", "write memory")
+    recorded = console.show("show version").splitlines()
+    device.restart()
+    assert device.boot()
+    shown = console.show("show version").splitlines()
+    new = [line for line in shown if line not in recorded]
+    assert any("Version 17.03.04a" in line for line in new)
+    assert any("Version 17.3.4a" in line for line in new)
+    assert f'System image file is "{image}"' in new
+    assert any(line.endswith("uptime is 0 minutes") for line in new)
+    assert "Last reload reason: Reload Command" in new
+    assert len(new) <= 8
+    assert len(shown) == len(recorded)
+    assert f"BOOT variable = {image},12;\nCONFIG_FILE variable" in console.show("show boot")
