@@ -56,7 +56,7 @@ def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | 
 
 
 class Hashed(Struct, frozen=True, kw_only=True):
-    """A device's output for `verify`, without its dots, and the duration."""
+    """What a device printed for `verify`, without the progress dots, and how long it took."""
 
     text: str
     duration_s: float

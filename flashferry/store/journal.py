@@ -27,7 +27,7 @@ from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, 
 from flashferry.model.states import ENDED, State, is_allowed
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import Asker, Origin, SteerKind
-from flashferry.store.journal_writer import FileWatch, GroupedWriter, open_database, translate_errors
+from flashferry.store.grouped_writer import FileWatch, GroupedWriter, open_database, translate_errors
 from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.reader import is_run_alive, lock_of, locked_runs, taken_lock, unknown_run
 from flashferry.store.tables import (

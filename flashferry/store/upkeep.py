@@ -24,7 +24,7 @@ from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
 from flashferry.store import nights, schema
 from flashferry.store.database import OtherSchema, make_private, open_to_read
-from flashferry.store.journal_writer import open_database
+from flashferry.store.grouped_writer import open_database
 from flashferry.store.reader import reading
 from flashferry.store.service import database as service
 from flashferry.store.sites import database as sites

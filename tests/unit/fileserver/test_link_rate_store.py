@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.values import replace
-from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
+from flashferry.fileserver.link_rate_store import SiteRates, delivery_of, network_of
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict, VerdictKind
