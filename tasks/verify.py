@@ -292,7 +292,7 @@ def verify_signature(
         )
     if report.outcome is Signature.UNKNOWN:
         raise OutputNotUnderstood(
-            f"'{command}': expected a word on the signature, found {done.text[-200:].strip()!r}",
+            f"'{command}': expected a result of the signature check, found {done.text[-200:].strip()!r}",
             host=session.name,
             step=STEP,
             hint=f"Give '{command}' by hand and look at what the device says",

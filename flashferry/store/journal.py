@@ -179,7 +179,7 @@ class JournalRuns:
             return dict(json.loads(stored or "{}"))
         except (ValueError, TypeError):
             raise ConfigInvalid(
-                f"run {run_id}: what it was asked for is damaged in the journal", hint="Begin a new run"
+                f"run {run_id}: its request is damaged in the journal", hint="Start a new run"
             ) from None
 
     def control(self, run_id: str) -> ControlRequest:
@@ -562,7 +562,7 @@ class Journal(JournalRuns):
         except OSError as error:
             raise JournalUnusable(
                 f"the lease of {host} cannot be written in {self.directory}: {error.strerror}",
-                hint="Check the disk's room and the folder's rights",
+                hint="Check free disk space and the folder's permissions",
             ) from None
 
     def move(self, run_id: str, host: str, state: State) -> None:

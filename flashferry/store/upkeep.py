@@ -199,7 +199,8 @@ def copy_database(source: Path, target: Path) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise ConfigInvalid(
-            f"copy of {source} to {target}: {error}", hint="Check the room there; 'flashferry state check' looks at it"
+            f"copy of {source} to {target}: {error}",
+            hint="Check free space there; 'flashferry state check' looks at it",
         ) from None
 
 

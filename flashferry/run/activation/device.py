@@ -267,7 +267,7 @@ class _Work:
         if planned is not None and planned != found:
             raise self._refusal(
                 f"the plan was made for {planned} (serial number/host name), this is {found}",
-                "Make the plan anew",
+                "Make a new plan",
                 step="check",
             )
         self._check_window()

@@ -107,7 +107,7 @@ def test_a_damaged_file_is_done_without(tmp_path: Path, text: str, caplog: pytes
     with caplog.at_level(logging.WARNING):
         rates = SiteRates(path)
     assert rates.sites() == ()
-    assert "link rates are learned anew" in caplog.text
+    assert "link rates are learned again" in caplog.text
     rates.note("branch", _record())
     assert list(json.loads(path.read_text())) == ["branch"]
 
