@@ -63,7 +63,7 @@ class FtpOptions(Struct, frozen=True, kw_only=True):
             except ValueError as error:
                 raise SettingsInvalid(
                     f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}",
-                    hint="Write each as network and length, with no bits behind the length",
+                    hint="Write each as network and length, with no bits after the length",
                 ) from None
             _require_ipv4(f"masquerade_networks {network}", address)
 

@@ -22,7 +22,7 @@ OPTIONAL_ARGS = "optional_args"
 """Key of NAPALM's and netmiko's options in the extras of a connection."""
 
 _SHOWN = 10
-_BELOW = "Write what belongs to it below it, one key a line and further to the right"
+_BELOW = "Write what belongs to it below it, one key per line and indented"
 
 DATA_KEYS = tuple(READERS)
 """Keys of `data` that flashferry reads."""

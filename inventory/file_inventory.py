@@ -101,6 +101,6 @@ def _named(path: Path) -> dict[str, Entry]:
             raise ConfigInvalid(
                 message,
                 host=name,
-                hint="Write its keys below the name, one a line and further to the right, as in 'hostname: 192.0.2.1'",
+                hint="Write its keys below the name, one per line and indented, as in 'hostname: 192.0.2.1'",
             )
     return content

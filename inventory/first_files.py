@@ -148,7 +148,7 @@ def _check_each_once(devices: Iterable[tuple[FirstDevice, str]]) -> None:
         if place in by_address:
             raise ConfigInvalid(
                 f"{where}expected each address once, found {one.address} for {by_address[place]} and {one.name}",
-                hint="Leave one of them out: a run would have one router in hand twice",
+                hint="Leave one of them out: a run would stage one router twice",
             )
         by_name[one.name] = one.name
         by_address[place] = one.name
@@ -165,7 +165,7 @@ def _text(path: Path) -> str:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+            f"{path}: cannot be read: {error.strerror}", hint="Check the path and the file's permissions"
         ) from None
     if len(content) > MOST_BYTES:
         raise ConfigInvalid(
@@ -222,7 +222,7 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         except csv.Error:
             raise ConfigInvalid(
                 f"{path}: line {line}: expected cells with a separator between them, found a quote that is not closed, "
-                "or something behind one",
+                "or something after one",
                 hint="Put the whole cell in double quotes, and double those in it",
             ) from None
         if cells is None:
@@ -465,7 +465,8 @@ def _put_in_place(made: Path, folder: Path) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> ConfigInvalid:
     return ConfigInvalid(
-        f"{folder}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another one"
+        f"{folder}: cannot be written: {error.strerror}",
+        hint="Check the folder and its permissions, or name another one",
     )
 
 

@@ -286,7 +286,7 @@ def _section(path: Path) -> dict[str, Any]:
         if not isinstance(section.get(key) or {}, dict):
             raise ConfigInvalid(
                 f"{path}: key '{key}': expected a mapping, found {described(section[key])}",
-                hint="Write each option below it, one a line and further to the right",
+                hint="Write each option below it, one per line and indented",
             )
     return section
 

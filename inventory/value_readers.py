@@ -82,7 +82,7 @@ def read_line(text: str) -> str:
         return text
     raise ConfigInvalid(
         f"expected one line of text, found {found} in it",
-        hint="It may have come with the end of a line: give it without",
+        hint="It may be the end of a line: leave it out",
     )
 
 
@@ -186,7 +186,7 @@ def read_transports(value: object) -> tuple[str, ...]:
     if not names:
         raise ConfigInvalid(
             f"expected at least one of {known}, found an empty list",
-            hint="Leave the key out where all are allowed, or give it 'null' where a group's shall not hold",
+            hint="Leave the key out where all are allowed, or set it to 'null' to override a group's",
         )
     for name in names:
         if name not in TRANSPORT_NAMES:
@@ -228,7 +228,7 @@ def read_windows(value: object) -> tuple[TimeWindow, ...]:
     if not value:
         raise ConfigInvalid(
             "expected at least one window, found none",
-            hint="Leave the key out for a site that is always open, or give it 'null' where a group's shall not hold",
+            hint="Leave the key out for a site that is always open, or set it to 'null' to override a group's",
         )
     windows = tuple(_window(number, one) for number, one in enumerate(value, start=1))
     check_windows(windows)

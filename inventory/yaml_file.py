@@ -44,7 +44,7 @@ _SAID = (
     ("end of stream", "a quote is not closed"),
     ("expected ',' or", "a bracket or brace is not closed, or a comma is missing"),
     ("indentation indicators", f"a value that begins with | or > stands for a text below it; {_IN_QUOTES}"),
-    ("another document", "expected one document, found '---' and another one behind it"),
+    ("another document", "expected one document, found '---' and another one after it"),
     ("unhashable", f"a list or a mapping stands in place of a key; a value that begins with {{ or [: {_IN_QUOTES}"),
     ("timestamp", f"a value looks like a date that there is not; {_IN_QUOTES}"),
 )
@@ -64,7 +64,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be read: {error.strerror}", hint="Check the file's rights, and that it is a plain file"
+            f"{path}: cannot be read: {error.strerror}",
+            hint="Check the file's permissions, and that it is a plain file",
         ) from None
     except MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -79,7 +80,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise ConfigInvalid(
-            f"{path}: not valid YAML: brackets stand in brackets, too many of them", hint="Write one key a line instead"
+            f"{path}: not valid YAML: brackets are nested too deep", hint="Write one key per line instead"
         ) from None
     except Exception:  # noqa: BLE001 -- what a value is taken for and cannot be: each kind has errors of its own
         raise ConfigInvalid(

@@ -316,7 +316,7 @@ def checked_result(
             f"the device asked {outcome.refused.name!r} and the answer was no",
             host=host,
             step=STEP,
-            hint="Give the copy by hand if what it asks is meant",
+            hint="Run the copy by hand if you want what it asks",
         )
     if outcome.result is None and not outcome.error and (words := first(Refusal, dialogue.transcript)) is not None:
         raise DeviceRefused(
@@ -363,4 +363,7 @@ def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tupl
         ours = f"; our server says: {seen.failure}" if seen.failure else ""
         return f"the device says: {outcome.error} after {seen.acked_bytes} bytes{ours}", None
     said = dialogue.transcript[-160:].strip()
-    return f"the device came back to its prompt without a word on the copy: {said!r}", "Give the copy by hand and look"
+    return (
+        f"the device returned to its prompt without a message on the copy: {said!r}",
+        "Give the copy by hand and look",
+    )

@@ -157,7 +157,7 @@ def _check(session: DeviceSession, place: Place) -> None:
         f"expected {place} to be there and ready, the device shows {seen!r}",
         host=session.name,
         step=STEP,
-        hint="The active member has the image. See to that member, then stage again: what is there is not copied again",
+        hint="The active member has the image. Check that member, then stage again: what is there is not copied again",
     )
 
 
@@ -171,7 +171,7 @@ def _check_same(host: str, before: tuple[Place, ...], after: tuple[Place, ...]) 
             f"the members changed while the image was handed on: {'; '.join(words)}",
             host=host,
             step=STEP,
-            hint="See to the members, then stage again: what is there is not copied again",
+            hint="Check the members, then stage again: what is there is not copied again",
         )
 
 
@@ -246,7 +246,7 @@ class _Work:
                 f"{place.file_system}: expected {needed_bytes(self.image.size_bytes):,} bytes free, found {seen}",
                 host=self.session.name,
                 step=STEP,
-                hint="Make room there, then stage again: what is there is not copied again",
+                hint="Free some space there, then stage again: what is there is not copied again",
             )
 
     def _check_absent(self, place: Place, listing: str) -> None:

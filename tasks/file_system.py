@@ -228,7 +228,7 @@ class FlashSpace(Struct, frozen=True, kw_only=True):
             )
         notes += [
             f"{one.file_system} of another stack member has {one.free_bytes} bytes free, the image needs {size_bytes}: "
-            "the copy lands on the active member only, 'install add' will not find room there"
+            "the copy lands on the active member only, 'install add' will not find space there"
             for one in self.members
             if self.mode is not Mode.BUNDLE and one.free_bytes < needed_bytes(size_bytes)
         ]

@@ -299,7 +299,7 @@ def _delete(session: DeviceSession, present: FlashFile) -> None:
     path = present.path
     if not is_plain(file_name(path)):
         raise DeviceRefused(
-            f"{path} stays: its name holds what a command may take for a pattern, which fits other files",
+            f"{path} stays: its name has characters that a command may take for a pattern, which fits other files",
             host=session.name,
             step=STEP,
             hint="Delete it by hand",

@@ -412,7 +412,7 @@ def _configured(session: DeviceSession, text: str) -> Configured:
     in_doubt = tuple(one for one in found if one.is_doubtful)
     if in_doubt and (doubtful := tcp_lines_of(lines_of(in_doubt), session.platform).lines):
         raise OutputNotUnderstood(
-            f"the configuration cannot be read: '{doubtful[0]}' stands in what may be a text of an unknown kind",
+            f"the configuration cannot be read: '{doubtful[0]}' is in what may be embedded text of an unknown kind",
             host=session.name,
             hint="Look at 'show running-config' around that line: it may belong to a script or a message",
         )

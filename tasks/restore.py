@@ -134,7 +134,7 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
             found.append("still in force: " + _quoted(self.left))
         if self.hidden:
             found.append(
-                f"{_quoted(self.hidden)} was taken without a word and never shown: its undoing was sent, and that it "
+                f"{_quoted(self.hidden)} was accepted without an error and is not shown: it was undone, and that it "
                 "is gone cannot be proven"
             )
         if self.running_difference:

@@ -170,7 +170,7 @@ def check_all_shown(session: DeviceSession, changes: tuple[Change, ...]) -> None
     hidden = next((change for change in changes if change.is_hidden), None)
     if hidden is not None:
         raise DeviceRefused(
-            f"{hidden.ours!r} was taken without a word and never shown: that it is gone cannot be proven, so that no "
+            f"{hidden.ours!r} was accepted without an error and is not shown: that it is gone cannot be proven, so no "
             "other line is set in its place",
             host=session.name,
             step=STEP,
@@ -345,8 +345,8 @@ class _Tuning:
             self._remember((*kept, *defaults, *(replace(one, is_hidden=True) for one in lost)))
             self._take_back(found.changes, seen)
             raise DeviceRefused(
-                f"the device takes {lost[0].ours!r} without a word and does not show it, so that it could not be "
-                "proven gone later; its undoing was sent at once",
+                f"the device accepts {lost[0].ours!r} without an error and does not show it, so that it could not be "
+                "proven gone later; it was undone at once",
                 host=self._session.name,
                 step=STEP,
                 hint=_hint(lost[0]),

@@ -56,7 +56,7 @@ def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | 
 
 
 class Hashed(Struct, frozen=True, kw_only=True):
-    """A device's output for `verify`, without its dots, and the duration."""
+    """What a device printed for `verify`, without the progress dots, and how long it took."""
 
     text: str
     duration_s: float
@@ -292,7 +292,7 @@ def verify_signature(
         )
     if report.outcome is Signature.UNKNOWN:
         raise OutputNotUnderstood(
-            f"'{command}': expected a word on the signature, found {done.text[-200:].strip()!r}",
+            f"'{command}': expected a result of the signature check, found {done.text[-200:].strip()!r}",
             host=session.name,
             step=STEP,
             hint=f"Give '{command}' by hand and look at what the device says",

@@ -280,7 +280,7 @@ def probe_depot_path(
         except OSError as error:
             raise ConfigInvalid(
                 f"{folder}: what was found cannot be kept there ({error.strerror})",
-                hint="Make room there, or give another folder with --state-dir",
+                hint="Free some space there, or give another folder with --state-dir",
             ) from None
     return found
 

@@ -196,7 +196,7 @@ def _readable(path: Path) -> Path:
     except OSError as error:
         raise ConfigInvalid(
             f"known hosts {path}: cannot be read: {error.strerror}",
-            hint="Check the path and the file's rights; one that is not there yet is made with the first key",
+            hint="Check the path and the file's permissions; one that is not there yet is made with the first key",
         ) from None
     return path.absolute()
 

@@ -150,7 +150,7 @@ def job_for_plan(
     if window.state(now) is WindowState.OVER:
         raise ConfigInvalid(
             f"plan {path or 'given'}: {window.why_closed(now)}",
-            hint="Give another end with --until, or make the plan anew",
+            hint="Give another end with --until, or make a new plan",
         )
     request = request_for_plan(nornir, plan, policy)
     request = _with_inventory(request, inventory)

@@ -250,8 +250,8 @@ def job_for_resume(
     recovered = _restored_first(run_id, everything, fleet, journal, ask, notify, emit, interrupted)
     if interrupted():
         raise Interrupted(
-            f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
-            hint=f"'flashferry stage --resume {run_id}' begins there again",
+            f"stopped while the devices of run {run_id} were being restored; it was not resumed yet",
+            hint=f"'flashferry stage --resume {run_id}' starts there again",
         )
     if selection == Selection():
         check_any_restored(run_id, recovered)
@@ -290,8 +290,8 @@ def check_any_restored(run_id: str, records: Sequence[RecoveryRecord]) -> None:
     one = f"{host}, which it still holds, could not be restored"
     raise RestoreIncomplete(
         f"run {run_id} was not resumed: {one if len(records) == 1 else none} ({first.reason})",
-        hint="Is this the right place, and the right inventory? If so, name those to go on with by --host, --group or "
-        "--filter",
+        hint="Check --state-dir and --inventory; if they are right, name the devices to continue with by "
+        "--host, --group or --filter",
     )
 
 
@@ -339,6 +339,6 @@ def _check_known(run_id: str, hosts: tuple[str, ...], nornir: Nornir) -> None:
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ConfigInvalid(
-            f"run {run_id} has {', '.join(missing[:5])}{more}, which the inventory has not",
+            f"run {run_id} has {', '.join(missing[:5])}{more}, not in the inventory",
             hint="Give the inventory that the run was started with, or run 'flashferry recover' and start a new run",
         )

@@ -252,7 +252,7 @@ def _alive(directory: Path, run: str) -> str:
     run_id = find_run(directory, run)
     if not is_run_alive(directory, run_id):
         raise ConfigInvalid(
-            f"run {run_id} is not alive: expected one that is under way",
-            hint=f"Where it did not get through, 'flashferry stage --resume {run_id}' goes on with it",
+            f"run {run_id} is not alive: only a running one takes requests",
+            hint=f"If it did not finish, 'flashferry stage --resume {run_id}' continues it",
         )
     return run_id

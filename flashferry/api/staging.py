@@ -92,7 +92,7 @@ def wait_for_window(
             emit(Event(host=None, step="run", status="waiting", text=text, at_s=at_s))
         sleep(min(left_s, _POLL_EVERY_S))
     if why := window.why_closed(now()):
-        raise ConfigInvalid(f"the run cannot start: {why}", hint="Give a later end, or make the plan anew")
+        raise ConfigInvalid(f"the run cannot start: {why}", hint="Give a later end, or make a new plan")
 
 
 def carry_out(

@@ -137,7 +137,8 @@ def back_up(folder: Path, *, keep: int | None = None, state: Path | str | None =
         return Backup(path=target, size_bytes=target.stat().st_size, members=members, removed=removed)
     except (OSError, tarfile.TarError) as error:
         raise ConfigInvalid(
-            f"backup of {source} into {folder}: {reason_of(error)}", hint="Check the rights and the room on its disk"
+            f"backup of {source} into {folder}: {reason_of(error)}",
+            hint="Check the permissions and free space on its disk",
         ) from None
 
 
@@ -189,7 +190,7 @@ def put_back(archive: Path, *, state: Path | str | None = None) -> tuple[str, ..
             sync_folder(target)
     except OSError as error:
         raise ConfigInvalid(
-            f"state folder {target}: {reason_of(error)}", hint="Check its rights and the room there"
+            f"state folder {target}: {reason_of(error)}", hint="Check its permissions and free space there"
         ) from None
     return members
 
@@ -329,7 +330,7 @@ def _reason_and_hint(error: Exception) -> tuple[str, str]:
     if isinstance(error, EOFError) or "unexpected end of data" in text or "empty file" in text:
         return "the archive is cut short", "Take another backup"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror, "Make room there" if error.errno in _FULL else "Check its rights"
+        return error.strerror, "Free some space there" if error.errno in _FULL else "Check its permissions"
     if isinstance(error, OSError | tarfile.TarError | zlib.error):
         text = "it is damaged, or no archive of gzip and tar"
     return text, "Name an archive that 'flashferry state backup' made"

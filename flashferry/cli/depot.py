@@ -140,8 +140,8 @@ def _check_place(ctx: typer.Context) -> None:
     if given := [name for name in ctx.params if is_typed(ctx, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise ConfigInvalid(
-            f"{option}: expected behind 'depot {ctx.invoked_subcommand}', found before it",
-            hint=f"Write it behind the command, as in 'flashferry depot {ctx.invoked_subcommand} {option} ...'",
+            f"{option}: expected after 'depot {ctx.invoked_subcommand}', found before it",
+            hint=f"Write it after the command, as in 'flashferry depot {ctx.invoked_subcommand} {option} ...'",
         )
 
 

@@ -56,7 +56,9 @@ class _Reading:
             SyncStopped: The operator stopped the command.
         """
         if self._interrupted():
-            raise SyncStopped("interrupted: nothing is said of what was not read", hint="The same command begins anew")
+            raise SyncStopped(
+                "interrupted: files that were not read are not reported", hint="Run the same command again"
+            )
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=size_bytes)
         self._bars.update(self._tasks[name], completed=done_bytes, total=size_bytes)

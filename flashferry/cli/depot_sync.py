@@ -244,7 +244,7 @@ def _source(url: str | None, user: str | None, ca: Path | None, rsync: api.Rsync
 
 def _print_stopping(first: bool) -> None:
     if first:
-        say("interrupted: what is verified is kept; the same command goes on behind it")
+        say("interrupted: what is verified is kept; the same command continues after it")
 
 
 def _row(one: api.SyncedImage) -> dict[str, object]:

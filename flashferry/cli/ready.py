@@ -179,6 +179,6 @@ def _keep(path: Path, found: api.ReadyResult) -> None:
     except OSError as error:
         raise ConfigInvalid(
             f"--junit {path}: cannot be written: {error.strerror}",
-            hint="Check the disk's room and the folder's rights, or name another file",
+            hint="Check free disk space and the folder's permissions, or name another file",
         ) from None
     say(f"the answers are in {path}")

@@ -83,7 +83,7 @@ def report_asked(
     """
     form = _form(form, json=json, is_typed=is_typed)
     if form is ReportFormat.HTML and output is None and sys.stdout.isatty():
-        raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
+        raise ConfigInvalid("--format html: a page cannot be shown on a terminal", hint="Give --output report.html")
     parsed = tuple(api.parse_threshold(one) for one in thresholds or ())
     if output is not None:
         api.check_is_no_plan(output, OUTPUT_VARIABLE)

@@ -183,7 +183,8 @@ def write_new(path: Path, text: str) -> bool:
         return False
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another file"
+            f"{path}: cannot be written: {error.strerror}",
+            hint="Check the folder and its permissions, or name another file",
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

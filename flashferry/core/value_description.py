@@ -84,7 +84,7 @@ def unknown_key(key: object, keys: Iterable[str]) -> str:
         before, colon, _ = key.partition(":")
         if colon:
             where = f"'{before}:'" if before in ours else "the colon"
-            return f"unknown key, {described(key)}: the blank behind {where} is missing"
+            return f"unknown key, {described(key)}: the blank after {where} is missing"
     return f"unknown key, {described(key)}; expected {of_these(ours, 'some of')}"
 
 

@@ -117,7 +117,7 @@ def _mapping(name: str, what: str, found: object) -> dict[str, Any]:
             f"connection_options: {what}: expected a mapping, found {described(found)}",
             host=name,
             step=STEP,
-            hint="Write each option below it, one a line and further to the right",
+            hint="Write each option below it, one per line and indented",
         )
     return dict(found) if isinstance(found, dict) else {}
 

@@ -324,7 +324,7 @@ class CommandSource:
         if not self._words:
             raise ConfigInvalid(
                 f"{named}: expected a program, found nothing",
-                hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
+                hint="Give the program and its arguments in one pair of quotes; the device's name is added after them",
             )
 
     def lookup(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source

@@ -219,7 +219,7 @@ class Connection(CiscoIosSSH):
             elif time.monotonic() - output_at > QUESTION_S:
                 if (question := open_question(seen)) is not None:
                     raise LoginRefused(
-                        f"expected a prompt, the device asks {question!r}; nothing was typed",
+                        f"expected a prompt, found the question {question!r}; nothing was typed",
                         host=self._host_keys.device,
                         step="connect",
                         hint="Log in by hand once: the user's password may have expired, or the line has a menu",

@@ -380,7 +380,7 @@ class DeviceSession:
         """
         if (question := open_question(self.received())) is not None:
             raise OutputNotUnderstood(
-                f"expected the prompt, the device asks {question!r} by itself; nothing was typed",
+                f"expected the prompt, found the question {question!r}, asked by no command of ours; nothing was typed",
                 host=self.name,
                 hint="Look at the device's console",
             )

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from flashferry.fileserver.host_capabilities import may_bind as may_bind
     from flashferry.fileserver.host_capabilities import probe_capabilities as probe_capabilities
     from flashferry.fileserver.host_capabilities import raise_soft_limit as raise_soft_limit
+    from flashferry.fileserver.link_rate_store import SiteRates as SiteRates
+    from flashferry.fileserver.link_rate_store import delivery_of as delivery_of
+    from flashferry.fileserver.link_rate_store import network_of as network_of
     from flashferry.fileserver.pushes import PushAccount as PushAccount
     from flashferry.fileserver.server import FileServer as FileServer
     from flashferry.fileserver.settings import Limits as Limits
     from flashferry.fileserver.settings import ListenerSettings as ListenerSettings
     from flashferry.fileserver.settings import SenderProfile as SenderProfile
     from flashferry.fileserver.settings import ServerSettings as ServerSettings
-    from flashferry.fileserver.site_rates import SiteRates as SiteRates
-    from flashferry.fileserver.site_rates import delivery_of as delivery_of
-    from flashferry.fileserver.site_rates import network_of as network_of
     from flashferry.fileserver.ticket_accounts import SshOffer as SshOffer
     from flashferry.fileserver.ticket_accounts import Ticket as Ticket
     from flashferry.fileserver.ticket_accounts import TicketRequest as TicketRequest
@@ -62,7 +62,7 @@ _MODULES = {
     ),
     "flashferry.fileserver.server": "FileServer",
     "flashferry.fileserver.settings": "Limits ListenerSettings SenderProfile ServerSettings",
-    "flashferry.fileserver.site_rates": "SiteRates delivery_of network_of",
+    "flashferry.fileserver.link_rate_store": "SiteRates delivery_of network_of",
     "flashferry.fileserver.ticket_accounts": "SshOffer Ticket TicketRequest",
     "flashferry.fileserver.wire": "Welcome",
     "flashferry.images.catalogue": "Catalogue",

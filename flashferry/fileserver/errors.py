@@ -60,4 +60,4 @@ class TicketUnknown(FileServerError, KeyError):
     """No ticket of that number was issued by this server."""
 
     kind: ClassVar[Kind] = Kind.TICKET_UNKNOWN
-    advice: ClassVar[str | None] = "Issue a new one: what is known of a ticket is dropped some time behind its end"
+    advice: ClassVar[str | None] = "Issue a new one: what is known of a ticket is dropped some time after its end"

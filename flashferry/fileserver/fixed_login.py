@@ -61,7 +61,7 @@ class FixedLogin:
                 raise SettingsInvalid(
                     f"fixed login: expected a {what} of {least} to {_MOST_LETTERS} letters, digits and ._~-, "
                     f"which a URL carries unchanged, found {len(text)} characters",
-                    hint="Take another, without blanks, umlauts and signs that a URL gives a meaning to",
+                    hint="Take another, without blanks, umlauts and characters with a meaning in URLs",
                 )
 
 

@@ -173,7 +173,7 @@ class SendingHost(Protocol):
         """Call `ImageSending.write` when the connection has room, until `leave_loop`."""
 
     def leave_loop(self) -> None:
-        """Hear nothing of the connection any more."""
+        """Stop receiving events of the connection."""
 
     def handle_error(self) -> None:
         """Report an exception in our code, and close."""

@@ -269,7 +269,7 @@ class Service:
                 listener.open()
 
     def stop(self) -> None:
-        """Leave the loop."""
+        """Make the event loop return."""
         self._running = False
         if isinstance(self._loop, AsyncioLoop):
             self._loop.stop()

@@ -213,7 +213,7 @@ class AsyncioLoop:
         self.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
-        """Watch a socket no more."""
+        """Stop watching a socket."""
         if self.socket_map.pop(fd, None) is not None:
             self.asyncio.remove_reader(fd)
             self.asyncio.remove_writer(fd)
@@ -255,7 +255,7 @@ class AsyncioLoop:
         self.asyncio.run_forever()
 
     def stop(self) -> None:
-        """Leave `run`."""
+        """Make `run` return after the present event."""
         self.asyncio.stop()
 
     def leave(self) -> None:

@@ -160,7 +160,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         profile: Socket settings of the sender.
         limits: Limits of clients; the limit on sessions is per process.
         sites_by_network: Whether the site of a transfer without one is the network of its client: the /24, with IPv6
-            the /48 (`site_rates.network_of`).
+            the /48 (`link_rate_store.network_of`).
         sample_interval_s: Interval of TCP_INFO readings per transfer, 0.05 to 60.
         stream_samples: Whether each progress event includes its reading, for telemetry as JSON lines.
         hash_cache_path: File that keeps digests between runs; None keeps them in memory only.

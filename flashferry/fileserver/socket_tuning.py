@@ -332,7 +332,11 @@ class Tuning:
         self._copy = site.join(info, now_s, self._follow)
 
     def check_pace(self, info: TcpInfo, now_s: float) -> float | None:
-        """Pass a reading to the search; return the seconds until the next reading, None without a search."""
+        """Pass a reading to the search for a pace.
+
+        Returns:
+            Seconds until it needs the next reading; None if the transfer does not search.
+        """
         return None if self._copy is None else self._copy.take(info, now_s)
 
     def end_pace(self) -> None:

@@ -258,7 +258,7 @@ def _hash(salt: bytes, password: str) -> bytes:
 
 
 class Channel(Protocol):
-    """Interface of a running transfer to the ticket service."""
+    """A running transfer as the ticket service uses it, to set its cap or to end it."""
 
     def apply_cap(self, cap: Cap | None) -> None:
         """Set the pacing cap at once."""
@@ -274,11 +274,11 @@ class WaitingChannel(Channel, Protocol):
     """A transfer that starts when no other one of its ticket is running."""
 
     def go_on(self) -> None:
-        """Begin."""
+        """Start the transfer."""
 
 
 class Session(Protocol):
-    """Interface to the ticket service of a session that has logged in with a ticket."""
+    """A logged-in session as the ticket service uses it, to end its transfer or the session itself."""
 
     def yield_to_newer(self, reason: str) -> None:
         """End its transfer, whether it runs or waits for its data connection; the session stays."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from flashferry.fileserver.fixed_login import FailureBook, FixedLogins, PendingLogins
+from flashferry.fileserver.link_rate_store import network_of
 from flashferry.fileserver.rate_limits import (
     Cap,
     SiteCaps,
@@ -16,7 +17,6 @@ from flashferry.fileserver.rate_limits import (
     given_cap,
     least_cap,
 )
-from flashferry.fileserver.site_rates import network_of
 from flashferry.fileserver.ticket_accounts import (
     Account,
     Channel,

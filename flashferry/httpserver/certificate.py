@@ -40,7 +40,7 @@ def check_certificate(
     if mode & _OTHERS_READ:
         raise SettingsInvalid(
             f"key {key}: expected a file that others cannot read, found mode {stat.S_IMODE(mode):04o}",
-            hint=f"Take the right away (chmod 600 {key}), and have the certificate made anew if others had the time",
+            hint=f"Remove the permission (chmod 600 {key}), and replace the certificate if others may have read it",
         )
     found = _parsed(certificate, data)
     server_context(certificate, key)
@@ -82,7 +82,7 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
         raise SettingsInvalid(
             f"certificate {certificate}, key {key}: expected both in PEM, found what TLS cannot use "
             f"({(error.reason or 'not understood').replace('_', ' ').lower()})",
-            hint="Give the certificate, its issuers behind it, in one file, and its private key in another",
+            hint="Give the certificate, followed by its issuers, in one file, and its private key in another",
         ) from None
     return context
 

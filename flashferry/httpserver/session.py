@@ -238,7 +238,7 @@ class HttpSession(Visitor, AsyncChat):
         try:
             part = part_of(request.byte_range, request.if_range, size_bytes=found.size_bytes, tag=tag)
         except NoSuchPart:
-            self._trouble = "the client asked for a part behind the end of the image"
+            self._trouble = "the client asked for a part after the end of the image"
             self._answer(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, size_bytes=found.size_bytes)
             return
         control = self._granted_control(request.congestion_control)

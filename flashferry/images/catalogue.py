@@ -52,7 +52,7 @@ class HashCache:
 
 
 def _file(path: Path) -> JsonCache:
-    return JsonCache(path, unread="images are hashed anew", unwritten="images will be hashed again")
+    return JsonCache(path, unread="images are hashed again", unwritten="images will be hashed again")
 
 
 def _load(file: JsonCache) -> dict[str, Contents]:
@@ -179,7 +179,7 @@ class Catalogue:
                 if FileIdentity.of(os.fstat(descriptor)) != identity:
                     raise ImageUnreadable(
                         f"{place} changed while it was hashed",
-                        hint="Let its copy end first, or copy it elsewhere and move it there",
+                        hint="Wait until it is copied completely, or copy it elsewhere and move it there",
                     )
                 self._cache.put(identity.key, contents)
         finally:

@@ -35,4 +35,4 @@ class ManifestInvalid(ImageError, ValueError):
     """A text is not the manifest of an image, or contradicts itself."""
 
     kind: ClassVar[Kind] = Kind.MANIFEST_INVALID
-    advice: ClassVar[str | None] = "Have the source make it anew: delete it there, and start its depot again"
+    advice: ClassVar[str | None] = "Have the source make it again: delete it there, and start its depot again"

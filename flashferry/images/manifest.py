@@ -352,7 +352,9 @@ def read_manifest(
         identity = FileIdentity.of(os.fstat(descriptor))
         manifest, contents = _read(descriptor, identity.size_bytes, name or path.name, chunk_bytes, on_progress)
         if FileIdentity.of(os.fstat(descriptor)) != identity:
-            raise ImageUnreadable(f"image {path}: it changed while it was read", hint="Let its copy end first")
+            raise ImageUnreadable(
+                f"image {path}: it changed while it was read", hint="Wait until it is copied completely, then try again"
+            )
     except OSError as error:
         raise ImageUnreadable(f"image {path}: {error.strerror}", hint="Look at the disk it is on") from None
     finally:

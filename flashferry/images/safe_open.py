@@ -90,7 +90,9 @@ def checked_image(path: Path) -> Path:
             f"image {path}: expected a file, found {error.found}", hint="Give the path of the image file itself"
         ) from None
     except OSError as error:
-        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}", hint="Check the file's rights") from None
+        raise ConfigInvalid(
+            f"image {path}: cannot be read: {error.strerror}", hint="Check the file's permissions"
+        ) from None
     return path
 
 

@@ -207,7 +207,7 @@ def present_file(place: Place) -> Path:
     except OSError as error:
         raise place.problem(
             f"expected a file that can be read, found none at {path}: {error.strerror}",
-            "Check path and rights; a relative path starts at the folder of the file that it stands in",
+            "Check path and permissions; a relative path starts at the folder of the file that it stands in",
         ) from None
     return path
 
@@ -324,7 +324,8 @@ def toml_of(path: Path, *, called: str, hint: str) -> dict[str, Any]:
         raise ConfigInvalid(f"{path}: expected {called}, found no file", hint=hint) from None
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be read: {error.strerror}", hint="Check the file's rights, and that it is a plain file"
+            f"{path}: cannot be read: {error.strerror}",
+            hint="Check the file's permissions, and that it is a plain file",
         ) from None
     return parsed_toml(content, where=str(path))
 

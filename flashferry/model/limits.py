@@ -85,7 +85,7 @@ def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetim
     if found <= now:
         present = now.astimezone(zone).isoformat(timespec="minutes")
         raise ConfigInvalid(
-            f"--until {text!r}: expected a time to come, it is {present} now",
+            f"--until {text!r}: expected a time in the future; it is {present} now",
             hint="Give a later one, with its date where it is not today's",
         )
     return found

@@ -48,7 +48,7 @@ _CARRIED_OUT = frozenset(
     }
 )
 """Keys that a run uses: never redacted, even if a value looks like a secret."""
-_AGAIN = "Make the plan anew with 'flashferry plan'"
+_AGAIN = "Make a new plan with 'flashferry plan'"
 
 
 def plan_document(plan: FleetPlan) -> dict[str, object]:
@@ -122,7 +122,7 @@ def save_plan(plan: FleetPlan, path: Path) -> None:
     except OSError as error:
         raise ConfigInvalid(
             f"plan {path}: cannot be written: {error.strerror}",
-            hint="Check the disk's room and the folder's rights, or name another file with --output",
+            hint="Check free disk space and the folder's permissions, or name another file with --output",
         ) from None
 
 
@@ -151,7 +151,7 @@ def read_plan(path: Path) -> FleetPlan:
             content = file.read()
     except OSError as error:
         raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's permissions"
         ) from None
     return plan_from(content, path)
 
@@ -184,7 +184,7 @@ def check_image(image: PlannedImage) -> None:
     except OSError as error:
         raise ConfigInvalid(
             f"image {path}: expected the file that the plan is for, MD5 {image.md5}: {error.strerror}",
-            hint="Put it back, or make the plan anew with 'flashferry plan'",
+            hint="Put it back, or make a new plan with 'flashferry plan'",
         ) from None
     if size_bytes != image.size_bytes:
         raise ConfigInvalid(
@@ -230,8 +230,8 @@ def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
     if missing := [device.host for device in plan.of(Action.STAGE) if device.host not in hosts]:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ConfigInvalid(
-            f"the plan has {', '.join(missing[:5])}{more}, which the inventory, or what was chosen of it, has not",
-            hint="Give the inventory that the plan was made from without choosing among its devices, or make it anew",
+            f"the plan has {', '.join(missing[:5])}{more}, not in the inventory or not selected",
+            hint="Give the inventory that the plan was made from, without selecting devices, or make a new plan",
         )
 
 
@@ -242,7 +242,7 @@ def _parsed(text: bytes, path: Path | str) -> FleetPlan:
         found = _no_json(text, error)
         raise ConfigInvalid(
             f"plan {path}: is no plan: expected JSON that 'flashferry plan --output' wrote, found {found}",
-            hint="Give the file of a plan; where this one was cut or altered, make it anew with 'flashferry plan'",
+            hint="Give the file of a plan; where this one was cut or altered, make a new one with 'flashferry plan'",
         ) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):

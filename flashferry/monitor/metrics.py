@@ -416,7 +416,7 @@ _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 @contextmanager
 def serve_metrics(target: str, cap_bytes_per_s: float | None) -> Iterator[ServeMetrics]:
-    """Serve a server's metrics while the block runs; yield their event receiver.
+    """Serve a file server's metrics while the block runs; yield the object that receives the server's events.
 
     Args:
         target: `[ADDRESS:]PORT`.

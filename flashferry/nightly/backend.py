@@ -32,7 +32,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait that long; a negative time is zero."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Compare the configurations of a lab's routers before and after the product ran."""
+"""The steps of a night in order: make the lab, run the product on it, compare configurations, remove the lab."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
     if not count:
         return ()
     of = f"{count} of {counted(len(found), 'device')}"
-    return (f"{of}: out of reach now and not in the forecast; plan anew once they answer",)
+    return (f"{of}: out of reach now and not in the forecast; make a new plan once they answer",)
 
 
 def times_of(wave: int, timeline: Timeline | None) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
     starts_at = request.starts_at or first_opening(views.values(), now)
     if (until := request.policy.until) is not None and until <= starts_at:
         raise ConfigInvalid(
-            f"the run is to end at {until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
+            f"the run must end at {until:%Y-%m-%d %H:%M} and cannot start before {starts_at:%Y-%m-%d %H:%M}, "
             "when the first site opens",
             hint="Give a later end, or other windows",
         )

@@ -214,7 +214,7 @@ def _closing(scenario: Scenario, estimate: Estimate, starts_at: datetime) -> str
     if closes is not None and (scenario.until_s is None or closes < scenario.until_s):
         return f"its site closes at {clock(starts_at, closes)}"
     assert scenario.until_s is not None, "a device is late for an end"
-    return f"the run is to end at {clock(starts_at, scenario.until_s)}"
+    return f"the run must end at {clock(starts_at, scenario.until_s)}"
 
 
 def clock(starts_at: datetime, seconds: float) -> str:

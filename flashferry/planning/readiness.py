@@ -237,7 +237,7 @@ def by_plan(images: Mapping[str, TargetImage]) -> Chooser:
     def choose(device: HostView, _: DeviceSession) -> TargetImage:
         target = images.get(device.name)
         if target is None:
-            raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make the plan anew")
+            raise ConfigInvalid(f"the plan has no image for {device.name}", hint="Make a new plan")
         return target
 
     return choose

@@ -212,10 +212,10 @@ class SpeedTest:
         seen = self.run.record.transfer
         if seen is None:
             raise CopyFailed(
-                "our server has no account of the copy",
+                "our server has no record of the copy",
                 host=self.run.record.host,
                 step="probe",
-                hint="Probe again; where it stays so, something else than our server answers at its address and port",
+                hint="Probe again; if that repeats, something other than our server answers at its address and port",
             )
         return seen
 

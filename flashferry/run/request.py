@@ -158,16 +158,16 @@ def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
     """
     if stored.get("schema") != SCHEMA:
         raise ConfigInvalid(
-            f"run {run_id} did not keep what it takes to go on with it: expected {SCHEMA!r}, found "
+            f"run {run_id} cannot be resumed: expected a stored request of schema {SCHEMA!r}, found "
             f"{stored.get('schema')!r}",
-            hint="Run 'flashferry recover', then stage anew: what is there already is not copied again",
+            hint="Run 'flashferry recover', then stage again: what is there already is not copied again",
         )
     try:
         return _read(stored)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigInvalid(
-            f"run {run_id}: what it was asked for cannot be read ({type(error).__name__}: {error})",
-            hint="Run 'flashferry recover', then stage anew",
+            f"run {run_id}: its request cannot be read ({type(error).__name__}: {error})",
+            hint="Run 'flashferry recover', then stage again",
         ) from None
 
 

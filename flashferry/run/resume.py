@@ -53,7 +53,7 @@ def _check_unchanged(run_id: str, image: PlannedImage, emit: Emit) -> None:
         raise ConfigInvalid(
             f"run {run_id}: image {image.path} has changed since the run began: expected MD5 {image.md5} and "
             f"{image.size_bytes:,} bytes, found {found.md5} and {found.size_bytes:,} bytes",
-            hint="Put the former file back, or begin a new run with this one",
+            hint="Put the former file back, or start a new run with this one",
         )
 
 

@@ -113,7 +113,7 @@ def _moment(text: str, what: str, *, is_end: bool = False) -> str:
     except ValueError:
         raise ConfigInvalid(
             f"{what}: expected a time such as 2026-11-22 or 2026-11-22T02:00Z, found {text[:40]!r}",
-            hint="Write year, month and day, and the time behind a T",
+            hint="Write year, month and day, and the time after a T",
         ) from None
     if is_end and "T" not in text and " " not in text:
         found = found.replace(hour=23, minute=59, second=59, microsecond=999_999)

@@ -107,7 +107,7 @@ def _network(place: Place) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text(place))
     except ValueError:
-        raise place.wrong("a network such as 192.0.2.0/24, or an address", "Leave no bits behind the mask") from None
+        raise place.wrong("a network such as 192.0.2.0/24, or an address", "Leave no bits after the mask") from None
 
 
 def header(place: Place) -> str:
@@ -551,7 +551,7 @@ def _content(path: Path) -> dict[str, Any]:
     return toml_of(
         path,
         called="the service's configuration",
-        hint="'flashferry service init' writes one to begin with; without --config the defaults hold",
+        hint="'flashferry service init' writes a first one; without --config the defaults hold",
     )
 
 

@@ -299,6 +299,6 @@ class OwnThreads:
 def _busy(kind: str) -> ServiceError:
     return Unavailable(
         f"{kind}: the other side does not answer, or too many wait for it",
-        hint="Try again in a minute; where it stays so, check the way to the other side",
+        hint="Try again in a minute; if that repeats, check the network path to the other side",
         retry_after_s=60,
     )

@@ -281,7 +281,7 @@ def _alone(state: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigInvalid(
             f"state folder {state}: cannot be used: {error.strerror}",
-            hint="Check its rights and the room on its disk, or give another --state-dir",
+            hint="Check its permissions and free space on its disk, or give another --state-dir",
         ) from None
     with held:
         if not lock(held):

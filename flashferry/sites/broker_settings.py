@@ -82,7 +82,7 @@ def check_broker(settings: BrokerSettings) -> None:
     if not settings.is_tls and parts.hostname not in _LOOPBACK and not settings.is_plain_allowed:
         raise ConfigInvalid(
             f"broker: expected TLS (rediss:// or amqps://) to {parts.hostname}, found {parts.scheme}://",
-            hint="Without TLS is for loopback, or where 'plain = true' says that the way there is yours alone",
+            hint="Without TLS is for loopback, or where 'plain = true' says that the network path is yours alone",
         )
     if (settings.certificate is None) != (settings.key is None):
         raise ConfigInvalid("broker: expected certificate and key together, found one", hint="Give both, or neither")

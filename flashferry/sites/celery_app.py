@@ -112,7 +112,7 @@ class Worker:
                 self._controller.stop()
             if self._ending.is_set():
                 return
-            _LOG.error("the broker's worker ended by itself, it is started anew in %.0f s", _BEGINS_ANEW_S)
+            _LOG.error("the broker's worker ended by itself, it is started again in %.0f s", _BEGINS_ANEW_S)
             if self._ending.wait(_BEGINS_ANEW_S):
                 return
             self._controller = self._made()

@@ -114,7 +114,7 @@ class PrivateKey:
             ) from None
         except OSError as error:
             raise ConfigInvalid(
-                f"key {path}: cannot be written: {error.strerror}", hint="Check the folder and its rights"
+                f"key {path}: cannot be written: {error.strerror}", hint="Check the folder and its permissions"
             ) from None
 
     @classmethod
@@ -160,7 +160,7 @@ def check_secret_file(path: Path, what: str) -> None:
 
 def _unreadable(path: Path, what: str, error: OSError) -> ConfigInvalid:
     makes = "; 'flashferry sites init' makes one" if what == _OURS else ""
-    return ConfigInvalid(f"{what} {path}: cannot be read: {error.strerror}", hint=f"Check path and rights{makes}")
+    return ConfigInvalid(f"{what} {path}: cannot be read: {error.strerror}", hint=f"Check path and permissions{makes}")
 
 
 def _decoded(text: str) -> bytes:

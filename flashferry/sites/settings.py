@@ -114,7 +114,7 @@ def load_agent_settings(path: Path) -> AgentSettings:
         ConfigInvalid: It cannot be read, is no TOML, a key is unknown, missing or wrong, or a secret file is readable
             by others.
     """
-    hint = "'flashferry sites init' writes one to begin with"
+    hint = "'flashferry sites init' writes a first one"
     content = toml_of(path, called="an agent's configuration", hint=hint)
     top = read_section(Place(file=path, value=content, form=FORM), TOP)
     centre, intervals = top["centre"], top["words"]
@@ -235,12 +235,12 @@ RUNS = (
         "the devices of this site, with the agent's own secrets",
         is_required=True,
     ),
-    Key("options", words, "a list of words", "words behind each verb", default=(), shown_default="none"),
+    Key("options", words, "a list of words", "words after each verb", default=(), shown_default="none"),
     Key(
         "recover_options",
         words,
         "a list of words",
-        "words behind 'recover' alone, in place of options",
+        "words after 'recover' alone, in place of options",
         shown_default="as options",
     ),
     Key("resumes", whole(0, 20), "0 to 20", "how often a run that died is gone on with", default=3),

@@ -203,7 +203,7 @@ class AnsweredSending(ChannelSending):
             self.confirmed()
         else:
             size, sent = self.transfer.to_send_bytes, self.transfer.written_bytes
-            self.refused(f"the client closed the file behind {sent} of {size} bytes")
+            self.refused(f"the client closed the file after {sent} of {size} bytes")
 
     def _has_everything(self) -> bool:
         """Return whether the client acknowledged the whole image and the file is unchanged."""

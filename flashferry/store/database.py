@@ -231,5 +231,5 @@ def _unusable(called: str, kept: str, error: Exception) -> ConfigInvalid:
         )
     return ConfigInvalid(
         f"{called} cannot be used: {error}",
-        hint="Check the rights of the folder and the room on its disk, or give another --state-dir",
+        hint="Check the folder's permissions and free space on its disk, or give another --state-dir",
     )

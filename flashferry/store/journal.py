@@ -27,7 +27,7 @@ from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, 
 from flashferry.model.states import ENDED, State, is_allowed
 from flashferry.store.control import ControlRequest
 from flashferry.store.control_requests import Asker, Origin, SteerKind
-from flashferry.store.journal_writer import FileWatch, GroupedWriter, open_database, translate_errors
+from flashferry.store.grouped_writer import FileWatch, GroupedWriter, open_database, translate_errors
 from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.reader import is_run_alive, lock_of, locked_runs, taken_lock, unknown_run
 from flashferry.store.tables import (
@@ -179,7 +179,7 @@ class JournalRuns:
             return dict(json.loads(stored or "{}"))
         except (ValueError, TypeError):
             raise ConfigInvalid(
-                f"run {run_id}: what it was asked for is damaged in the journal", hint="Begin a new run"
+                f"run {run_id}: its request is damaged in the journal", hint="Start a new run"
             ) from None
 
     def control(self, run_id: str) -> ControlRequest:
@@ -562,7 +562,7 @@ class Journal(JournalRuns):
         except OSError as error:
             raise JournalUnusable(
                 f"the lease of {host} cannot be written in {self.directory}: {error.strerror}",
-                hint="Check the disk's room and the folder's rights",
+                hint="Check free disk space and the folder's permissions",
             ) from None
 
     def move(self, run_id: str, host: str, state: State) -> None:

@@ -259,5 +259,5 @@ def _migrate(database: sqlite3.Connection) -> None:
 def _unusable(directory: Path, error: Exception) -> ConfigInvalid:
     return ConfigInvalid(
         f"the nights in {directory / FILE} cannot be used: {error}",
-        hint="Check --state-dir and the file's rights; a damaged file moved away costs the history and nothing else",
+        hint="Check --state-dir and the file's permissions; moving a damaged file away loses the history alone",
     )

@@ -117,7 +117,7 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     except (OSError, sqlite3.Error) as error:
         raise ConfigInvalid(
             f"the journal in {directory} cannot be read: {reason_of(error)}",
-            hint="Check --state-dir and the file's rights",
+            hint="Check --state-dir and the file's permissions",
         ) from None
 
 

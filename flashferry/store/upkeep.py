@@ -24,7 +24,7 @@ from flashferry.core.errors import ConfigInvalid, reason_of
 from flashferry.core.files import sync_folder
 from flashferry.store import nights, schema
 from flashferry.store.database import OtherSchema, make_private, open_to_read
-from flashferry.store.journal_writer import open_database
+from flashferry.store.grouped_writer import open_database
 from flashferry.store.reader import reading
 from flashferry.store.service import database as service
 from flashferry.store.sites import database as sites
@@ -199,7 +199,8 @@ def copy_database(source: Path, target: Path) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise ConfigInvalid(
-            f"copy of {source} to {target}: {error}", hint="Check the room there; 'flashferry state check' looks at it"
+            f"copy of {source} to {target}: {error}",
+            hint="Check free space there; 'flashferry state check' looks at it",
         ) from None
 
 

@@ -28,7 +28,7 @@ _PASSIVE = ("PASV", "EPSV")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ftp(Transport):
-    """The File Transfer Protocol."""
+    """Copy by FTP: a control and a data connection, in clear text."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return the settings of a listener for FTP."""

@@ -48,7 +48,7 @@ WRONG_SOURCE_HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http(Transport):
-    """The Hypertext Transfer Protocol."""
+    """Copy by HTTP: one connection, in clear text."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return the settings of a listener for HTTP."""
@@ -111,7 +111,7 @@ _TRUST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Https(Transport):
-    """HTTP over TLS."""
+    """Copy by HTTP over TLS, with the certificate given for our server."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return the settings of a listener for HTTPS.

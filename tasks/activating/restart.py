@@ -90,7 +90,7 @@ def reload_device(session: DeviceSession) -> Restarting:
     command = session.platform.commands.reload
     dialogue = Dialogue(prompt_pattern=session.prompt_pattern, questions=(_PROCEED,))
     limits = WaitLimits(total_s=RELOAD_LIMIT_S, end="end of the session")
-    hint = "Check the device's console: it may restart yet"
+    hint = "Check the device's console: it may still restart"
     wait = PromptWait(dialogue, command, limits, host=session.name, step=STEP, hint=hint)
 
     def check() -> None:
@@ -107,7 +107,7 @@ def reload_device(session: DeviceSession) -> Restarting:
         f"'{command}': expected the session to end, found the prompt",
         host=session.name,
         step=STEP,
-        hint="Look at the device: it may restart yet",
+        hint="Look at the device: it may still restart",
     )
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from flashferry.nightly.history import keep
 from flashferry.nightly.night import Fault
+from flashferry.store.grouped_writer import open_database
 from flashferry.store.journal import Journal
-from flashferry.store.journal_writer import open_database
 from flashferry.store.reader import taken_lock
 from tests.unit.nightly.conftest import BEGUN, made_night, played, steps
 from tests.unit.reports.conftest import real_record

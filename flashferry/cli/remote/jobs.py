@@ -80,7 +80,7 @@ def code_of(document: Document, verb: str) -> ExitCode:
             return ExitCode(code)
     raise ServiceUnusable(
         f"the service's result: expected {known[0]} and an exit code, found {str(schema)[:60]!r}, {str(code)[:20]}",
-        hint="Is the service of the same release as this command line?",
+        hint="Check that the service has the same release as this command line",
     )
 
 
@@ -193,7 +193,7 @@ class Follower:
                 if len(hosts) > MOST_DEVICES:
                     raise ServiceUnusable(
                         f"run {run_id}: the service reports more devices than a run has, over {MOST_DEVICES:,}",
-                        hint="Is that a flashferry service?",
+                        hint="Check that a flashferry service is at that address",
                     )
                 view(event)
         except ServiceRefused as error:

@@ -116,7 +116,7 @@ def check_stage(asked: StageAsked, *, is_choice: bool) -> None:
     """
     if is_choice and not (asked.dry_run and asked.plan is None):
         raise ConfigInvalid(
-            "--image, --host, --group, --filter, --transport: a service stages by plans, in which they stand",
+            "--image, --host, --group, --filter, --transport: a service stages by plans, which contain them",
             hint=f"'{command('plan --image NAME')}' has it make one; to rehearse an image give --dry-run too",
         )
     given = [name for name, value in (("--plan", asked.plan), ("--resume", asked.resume)) if value is not None]

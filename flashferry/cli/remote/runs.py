@@ -67,7 +67,7 @@ class RunsAtService:
         if not reason.strip():
             raise ConfigInvalid(
                 "--reason: expected a few words, found none",
-                hint="Give the reason: it stands in the service's audit and at the run",
+                hint="Give the reason: it is in the service's audit and shown with the run",
             )
         run_id = self.run_named(run)
         return Steered(run_id=run_id, control=self._client.steer(run_id, what.value, reason))

@@ -65,7 +65,7 @@ def export(
     ] = None,
     form: Annotated[str, typer.Option("--format", metavar="jsonl|csv", help="In which form.")] = "jsonl",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22, or with a time behind T.")
+        str, typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22, or with a time after T.")
     ] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Before this time.")] = "",
     actor: Annotated[str, typer.Option("--actor", metavar="NAME", help="Of whom.")] = "",
@@ -106,7 +106,8 @@ def _write(output: Path, lines: Iterator[str]) -> None:
         raise ConfigInvalid(f"{output}: expected no file, found one", hint="Name another file") from None
     except OSError as error:
         raise ConfigInvalid(
-            f"{output}: cannot be written: {error.strerror}", hint="Check the folder, its rights, and the disk's room"
+            f"{output}: cannot be written: {error.strerror}",
+            hint="Check the folder, its permissions, and free disk space",
         ) from None
 
 

@@ -173,7 +173,7 @@ def _check_started(state: Path) -> None:
     if not os.path.lexists(state / FILE):
         raise ConfigInvalid(
             f"state folder {state}: expected the service's database, found none",
-            hint="'flashferry service init' begins a service; or give the --state-dir of one that is there",
+            hint="'flashferry service init' sets up a service; or give the --state-dir of one that is there",
         )
 
 

@@ -29,7 +29,7 @@ from flashferry.store.service.people import grants_of, people, person
 if TYPE_CHECKING:
     from flashferry.service.service import Service
 
-app = App(help="Enter people, give them roles, disable them, give a lost password anew.")
+app = App(help="Enter people, give them roles, disable them, replace a lost password.")
 
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What he is known by.")]

@@ -343,7 +343,7 @@ def _what_for(plan: FleetPlan, out: Path) -> str:
     if plan.of(Action.STAGE):
         return f": look at it, then run 'flashferry stage --plan {out}' with the same inventory"
     is_troubled = plan.of(Action.UNREACHABLE) or plan.of(Action.REFUSED)
-    return ", which stages nothing" + (": make it anew once what stands above is mended" if is_troubled else "")
+    return ", which stages nothing" + (": make a new one once the above is corrected" if is_troubled else "")
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:

@@ -38,7 +38,7 @@ class CatalogueFull(FlashferryError):
     """Report that the disk has no space for an image; verified chunks are kept."""
 
     kind: ClassVar[Kind] = Kind.CATALOGUE_FULL
-    advice: ClassVar[str | None] = "Make room there, then sync again: it goes on behind what is there"
+    advice: ClassVar[str | None] = "Free some space there, then sync again: it continues after what is there"
 
 
 def disk_full(folder: Path, name: str, needed_bytes: int, free_bytes: int | None = None) -> CatalogueFull:
@@ -62,7 +62,7 @@ def disk_errors(folder: Path, name: str, needed_bytes: int = 0) -> Iterator[None
             raise disk_full(folder, name, needed_bytes) from None
         raise ConfigInvalid(
             f"catalogue {folder}: {name}: {error.strerror or error}",
-            hint="Look at the disk and the folder's rights; what was verified is kept",
+            hint="Look at the disk and the folder's permissions; what was verified is kept",
         ) from None
 
 

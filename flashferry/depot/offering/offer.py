@@ -99,7 +99,9 @@ class Offering:
 
     def __init__(self, folders: OfferFolders, *, clock: Callable[[], float] = time.time) -> None:
         self._folders, self._clock = folders, clock
-        self._kept = JsonCache(folders.kept, unread="manifests are made anew", unwritten="manifests will be made again")
+        self._kept = JsonCache(
+            folders.kept, unread="manifests are made again", unwritten="manifests will be made again"
+        )
         self._made = _loaded(self._kept.load())
         self._seen: dict[str, FileIdentity] = {}
         self._latest: object = None

@@ -153,7 +153,7 @@ def _secret(path: Path, where: str) -> bytes:
         raise ConfigInvalid(
             f"{where}: expected a file of ours that others cannot read, found mode "
             f"{stat.S_IMODE(status.st_mode):04o} of user {status.st_uid}",
-            hint=f"Take the right away (chmod 600 {path}), and change the passwords if others had the time",
+            hint=f"Remove the permission (chmod 600 {path}), and change the passwords if others had the time",
         )
     return data
 

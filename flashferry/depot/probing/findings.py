@@ -99,7 +99,7 @@ def _check(found: BulkPath, access: SshAccess) -> None:
         )
     if _PLAIN.fullmatch(access.host) is None:
         raise ConfigInvalid(
-            f"{access.host!r}: expected a host name or address, found other signs in it",
+            f"{access.host!r}: expected a host name or address, found other characters in it",
             hint="Probe it by a name that ssh_config can have",
         )
 

@@ -114,7 +114,7 @@ class WebSource:
         if answer.status != HTTPStatus.PARTIAL_CONTENT:
             raise ConfigInvalid(
                 f"{self.url}: expected a part of the file (206), found {answer.status}",
-                hint="Name a source that answers a Range",
+                hint="Name a source that answers range requests",
             )
 
     def size_bytes(self) -> int:
@@ -128,8 +128,8 @@ class WebSource:
             answer.read()
         if not whole.isdecimal():
             raise ConfigInvalid(
-                f"{self.url}: expected a source that states the size of the file, found none stated",
-                hint="Name a source that answers a Range",
+                f"{self.url}: expected the size of the file in the answer, found none",
+                hint="Name a source that answers range requests",
             )
         return int(whole)
 

@@ -33,7 +33,7 @@ class SourceUnreachable(FlashferryError):
 
     has_answered = False
     kind: ClassVar[Kind] = Kind.SOURCE_UNREACHABLE
-    advice: ClassVar[str | None] = "Sync again once the line is there: it goes on behind what is verified"
+    advice: ClassVar[str | None] = "Sync again once the line is there: it continues after what is verified"
 
 
 class SourceRefused(FlashferryError):
@@ -52,7 +52,7 @@ class SourceWrong(FlashferryError):
 
     kind: ClassVar[Kind] = Kind.SOURCE_WRONG
     advice: ClassVar[str | None] = (
-        "Have the image looked at where it comes from ('flashferry depot verify' there), and what is on the way to it"
+        "Check the image where it comes from ('flashferry depot verify' there), and the network path to it"
     )
 
 
@@ -60,14 +60,14 @@ class SourceChanged(FlashferryError):
     """Report that the source has another image under the name."""
 
     kind: ClassVar[Kind] = Kind.SOURCE_CHANGED
-    advice: ClassVar[str | None] = "Ask anew for what it has now; where a plan names the image, plan anew"
+    advice: ClassVar[str | None] = "List its images again; if a plan names the image, make a new plan"
 
 
 class SyncStopped(FlashferryError):
     """Report that the operator ended the sync."""
 
     kind: ClassVar[Kind] = Kind.SYNC_STOPPED
-    advice: ClassVar[str | None] = "The same command goes on behind what is verified"
+    advice: ClassVar[str | None] = "The same command continues after what is verified"
 
 
 TURN_S = 0.25

@@ -311,7 +311,7 @@ def _split(url: str) -> SplitResult:
         )
     if parts.query or parts.fragment or not _PATH.fullmatch(parts.path) or ".." in parts.path.split("/"):
         raise ConfigInvalid(
-            f"--from: expected no more than a folder behind the host, found {parts.path[:60]!r}",
+            f"--from: expected no more than a folder after the host, found {parts.path[:60]!r}",
             hint="Images lie beside each other there, with their manifests",
         )
     return parts

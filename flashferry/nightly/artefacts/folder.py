@@ -79,7 +79,7 @@ def check_writable(folder: Path) -> None:
 def _unwritable(folder: Path, error: OSError) -> ConfigInvalid:
     return ConfigInvalid(
         f"the night's folder in {folder} cannot be written: {error.strerror or error}",
-        hint="Check the disk's room and the folder's rights, or give another folder",
+        hint="Check free disk space and the folder's permissions, or give another folder",
     )
 
 

@@ -319,7 +319,7 @@ class CmlBackend:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Log out of the controller."""
         self.close()
 
     def preflight(self, topology: Topology) -> Preflight:
@@ -443,7 +443,7 @@ class CmlBackend:
         return self._controller
 
     def close(self) -> None:
-        """Log out."""
+        """Log out of the controller. Idempotent."""
         if self._controller is not None:
             self._controller.close()
             self._controller = None

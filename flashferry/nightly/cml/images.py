@@ -163,7 +163,7 @@ def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
             digest = _hashed(file, size, on_progress)
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be read: {error.strerror}", hint="Check the file's name and rights"
+            f"{path}: cannot be read: {error.strerror}", hint="Check the file's name and permissions"
         ) from None
     return DiskFile(path=path, size_bytes=size, sha256=digest)
 

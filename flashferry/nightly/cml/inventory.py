@@ -298,7 +298,7 @@ def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid
     if found:
         return ConfigInvalid(
             f"expected one lab with the title {sanitize(lab)!r}, found {len(found)}: {', '.join(map(sanitize, found))}",
-            hint="Give the id of the one that is meant",
+            hint="Give the id of the one you mean",
         )
     return ConfigInvalid(
         f"expected a lab with the title or id {sanitize(lab)!r}, "

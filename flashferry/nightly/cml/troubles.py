@@ -141,7 +141,7 @@ def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Troubl
         return Trouble(reason=f"it answers as no controller does: {type(error).__name__}", hint=hint)
     said = brief(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError):
-        hint = f"Check the address of nightly.yaml's controller and the way to it from here. {_HINT}"
+        hint = f"Check the address of nightly.yaml's controller and the network path to it from here. {_HINT}"
         return Trouble(reason=f"it cannot be reached: {said}", hint=hint, is_passing=True)
     return _passing(f"it broke off: {said}")
 

@@ -52,7 +52,8 @@ def write_template(path: Path) -> None:
         ) from None
     except OSError as error:
         raise ConfigInvalid(
-            f"{path}: cannot be written: {error.strerror}", hint="Check the folder and its rights, or name another file"
+            f"{path}: cannot be written: {error.strerror}",
+            hint="Check the folder and its permissions, or name another file",
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(template())

@@ -501,7 +501,7 @@ def load_description(path: Path) -> NightDescription:
     if not path.exists():
         raise ConfigInvalid(
             f"{path}: expected a description of a night, found no file",
-            hint=f"'flashferry nightly init {path}' writes one to begin with",
+            hint=f"'flashferry nightly init {path}' writes a first one",
         )
     top = read_section(Place(file=path, value=read_mapping(path), form=FORM), _TOP)
     description = NightDescription(
@@ -547,7 +547,7 @@ def _url(place: Place) -> str:
         scheme = f"found {parts.scheme}://" if parts.scheme in {"http", "ssh"} else f"found {described(given)}"
         raise place.problem(f"expected the controller's https:// address, {scheme}", hint)
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise place.problem("expected the controller's address without a path, found one behind the host", hint)
+        raise place.problem("expected the controller's address without a path, found one after the host", hint)
     return f"https://{parts.netloc}"
 
 

@@ -23,7 +23,7 @@ FORM = Form(
     manual="docs/nightly.md",
     line_of=line_of,
     list_hint="Begin each entry on a line of its own with '- '",
-    mapping_hint="Write its keys below it, one a line and further to the right",
+    mapping_hint="Write its keys below it, one per line and indented",
 )
 """The form of `nightly.yaml`, for errors."""
 

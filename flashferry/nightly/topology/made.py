@@ -323,7 +323,7 @@ def _check_routers(description: NightDescription, routers: tuple[LabRouter, ...]
     if len(labels) != len(routers):
         raise ConfigInvalid(
             f"{description.file}: expected sites whose names differ in letters and digits, found two alike",
-            hint="Routers are named after their sites, with '-' in place of other signs; rename one site",
+            hint="Routers are named after their sites, with '-' in place of other characters; rename one site",
         )
     _check_named(description, labels)
 

@@ -171,7 +171,7 @@ class ActivationRun(DeviceRecorder):
 
 
 def failure_of_activation(report: ActivationReport) -> Failure:
-    """Return the failure of a finished activation that is not good."""
+    """Return why a finished activation counts as failed; only for outcomes that are not good."""
     reason, hint = _REASONS[report.outcome]
     text = reason.format(release=report.to_release, lacks="; ".join(report.lacks) or "it could not be committed")
     return Failure(step=STEP, reason=text, hint=hint, kind=Kind.DEVICE_REFUSED)
@@ -267,7 +267,7 @@ class _Work:
         if planned is not None and planned != found:
             raise self._refusal(
                 f"the plan was made for {planned} (serial number/host name), this is {found}",
-                "Make the plan anew",
+                "Make a new plan",
                 step="check",
             )
         self._check_window()

@@ -381,10 +381,10 @@ class Following:
             )
         if time.monotonic() > deadline_s:
             raise RestoreIncomplete(
-                "expected the old image back by the device's own timer, it does not run yet",
+                "expected the device's own timer to have brought the old image back; it does not run yet",
                 host=self._task.host.name,
                 step=STEP,
-                hint="Run 'flashferry recover' later; where its timer is over, look at its console",
+                hint="Run 'flashferry recover' later; if its timer has run out, check its console",
             )
 
     def _take_back(self) -> None:

@@ -120,7 +120,7 @@ def _refusal(run: DeviceRun, report: CheckReport) -> tuple[str | None, str | Non
     """Return why a device must not be staged, and what to do about it; None for each if there is no reason."""
     context, planned, found = run.context, run.context.identity, identity_of(report.facts)
     if planned is not None and planned != found:
-        return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew", None
+        return f"the plan was made for {planned} (serial number/host name), this is {found}: make a new plan", None
     if report.already_there:
         doubt = doubts_of(run, report).of_file(f"{report.file_system}{context.image.name}")
         if doubt:

@@ -433,7 +433,7 @@ def check_target_again(run: DeviceRun, order: CopyOrder) -> None:
             f"since the check: {refusal}",
             host=run.record.host,
             step=COPY.word,
-            hint="Look who put it there, or filled the flash, since the check; then stage again",
+            hint="Find out who put it there or filled the flash since the check; then stage again",
         )
 
 

@@ -37,7 +37,7 @@ FilterQuery = Annotated[AuditFilter, Depends(requested)]
 def list_entries(
     service: TheService,
     requested: FilterQuery,
-    after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries behind this number.")] = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="Only entries after this number.")] = 0,
     most: Annotated[int, Query(ge=1, le=MOST)] = 100,
 ) -> dict[str, object]:
     """List entries, oldest first; pass `next` as `after` to get the following ones (null: no more)."""

@@ -328,7 +328,7 @@ class Guard:
             idle_min = self._service.settings.idle_s / 60
             raise Forbidden(
                 f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
-                hint="Sign in again; until then the session may look and change nothing",
+                hint="Sign in again; until then the session can read, but change nothing",
             )
         check_same_site(request, self._service, is_demanded=True)
         check = check_token_ahead if row.is_large else check_token
@@ -349,7 +349,7 @@ def _check_texts(request: Request) -> None:
         if found:
             raise InvalidRequest(
                 f"{where}: expected text of at most {LONGEST_PROSE:,} characters without NUL, found {found}",
-                hint="Send the name as the list of such things has it",
+                hint="Send the name as it is listed",
             )
 
 

@@ -25,7 +25,7 @@ class PersonBody(BaseModel):
     name: Name
     display: Name = ""
     email: Name = ""
-    password: Password | None = Field(None, description="null: he signs in with no password.")
+    password: Password | None = Field(None, description="null: they sign in without a password.")
     grants: Grants = Field(default_factory=list)
 
 

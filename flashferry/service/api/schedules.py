@@ -26,7 +26,7 @@ class NewSchedule(BaseModel):
     subject: Name = Field(description="The digest of a plan, or the path of a night's description in its folder.")
     calendar: Name = Field(description="'once 2026-11-30 22:00', 'daily 22:00', 'mon-fri 22:00', '2nd sat 22:00'.")
     time_zone: Name = Field(description="Of the IANA database: Europe/Amsterdam.")
-    window_s: Number = Field(description="So long behind each due time the work may last, seconds.")
+    window_s: Number = Field(description="Longest time after each due time that the work may last, seconds.")
     title: Name = Field("", description="What people call it; empty: as its plan.")
 
 

@@ -156,7 +156,7 @@ def change_own_password(
     actor: Actor = identity.actor
     demand_person(actor)
     if not password_login.is_right(actor.name, old, address=actor.address):
-        raise Forbidden("expected your present password, found another one", hint="Type it again")
+        raise Forbidden("expected your current password, found another one", hint="Type it again")
     set_password(service, actor, actor.name, new, password_login.passwords, but_session=identity.session)
 
 

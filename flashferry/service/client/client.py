@@ -158,7 +158,7 @@ PASSING = frozenset(
 )
 """Statuses that may be over in a moment."""
 _MOST_WORDS = 600
-_OTHER_RELEASE = "Is that a flashferry service, and of the same release as this command line?"
+_OTHER_RELEASE = "Check that it is a flashferry service of the same release as this command line"
 _PROBLEM = "application/problem+json"
 _ENCODED = "content-encoding"
 
@@ -244,8 +244,8 @@ def check_form(response: httpx.Response, what: str) -> None:
         )
     if response.headers.get(_ENCODED, "identity").lower() != "identity":
         raise ServiceUnusable(
-            f"{what}: expected an answer as it is, found one that is packed",
-            hint="Have the proxy in front of the service leave what it passes on as it is",
+            f"{what}: expected an uncompressed answer, found a compressed one",
+            hint="Configure the proxy in front of the service to pass answers on unchanged",
         )
 
 
@@ -543,8 +543,8 @@ class ServiceClient:
                 raise too_much(what, most_bytes)
             if self.clock() > until_s:
                 raise ServiceUnusable(
-                    f"{what}: expected a whole answer within {_WHOLE_S:.0f} s, found one that goes on",
-                    hint="Try again; where it stays so, look at the service and at what is in front of it",
+                    f"{what}: expected a whole answer within {_WHOLE_S:.0f} s, found one that continues",
+                    hint="Try again; if that repeats, check the service and what is in front of it",
                 )
         return bytes(body)
 

@@ -171,5 +171,5 @@ def _said(fields: dict[bytes, bytes]) -> Said:
 def _too_long(most_bytes: int) -> ServiceUnusable:
     return ServiceUnusable(
         f"the stream of events: expected lines of at most {most_bytes:,} bytes, found a longer one",
-        hint="Is that a flashferry service, and of the same release as this command line?",
+        hint="Check that it is a flashferry service of the same release as this command line",
     )

@@ -136,7 +136,7 @@ def _trusted(vendor: Path) -> list[x509.Certificate]:
     except (OSError, ValueError) as error:
         raise ConfigInvalid(
             f"vendor_certificates {vendor}: expected certificates as PEM, cannot be read: {reason_of(error)}",
-            hint="Put the vendor's certificates there, one behind the other",
+            hint="Put the vendor's certificates there, one after the other",
         ) from None
 
 

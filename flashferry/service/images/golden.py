@@ -133,7 +133,7 @@ def checked_site(site: str) -> str:
     """Check and return the name of a site, or `*`. Raises `InvalidRequest`."""
     if not 1 <= len(site) <= _LONGEST_SITE or not site.isprintable():
         raise InvalidRequest(
-            f"site: expected the name of one, of at most {_LONGEST_SITE} signs, or '*', found {site[:110]!r}",
+            f"site: expected a name of at most {_LONGEST_SITE} characters, or '*', found {site[:110]!r}",
             hint="Name it as the inventory does",
         )
     return site

@@ -285,7 +285,7 @@ def import_published(service: Service, actor: Actor, path: Path) -> ImportResult
     try:
         if vendor is None:
             raise Conflict(
-                "published hashes: expected certificates of the vendor's to hold the signature against, found none",
+                "published hashes: expected the vendor's certificates to check the signature with, found none",
                 hint="Name them in service.toml: vendor_certificates under [images]",
             )
         rows, new = _entered(service, read_bulk(path, vendor, service.now(), at))

@@ -306,7 +306,7 @@ def once_of(key: str | None, what: str, content: object) -> Once | None:
         return None
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
         raise InvalidRequest(
-            f"Idempotency-Key: expected 1 to {MOST_KEY} signs, found {len(key)}",
+            f"Idempotency-Key: expected 1 to {MOST_KEY} characters, found {len(key)}",
             hint="Send a random key for each request, such as a UUID",
         )
     text = json.dumps([what, content], sort_keys=True)

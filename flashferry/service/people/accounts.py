@@ -127,7 +127,7 @@ def set_password(
     hash_ = _hashed(password, name, passwords)
     with _deciding(service, actor, "user.password", name) as database:
         if found_person(database, name).source != rows.LOCAL:
-            raise Conflict(f"{name} signs in elsewhere, and has no password here", hint="Change it where he signs in")
+            raise Conflict(f"{name} signs in elsewhere, and has no password here", hint="Change it where they sign in")
         rows.set_password_hash(database, name, hash_)
         rows.clear_failures(database, name)
         ended = end_sessions_of(database, name, but=but_session)

@@ -372,5 +372,5 @@ def _refused(sentence: str) -> ServiceError:
 
 def _unusable(sentence: str) -> ServiceError:
     return ProviderFailed(
-        f"the OpenID Connect provider cannot be used: {sentence}", hint="Check 'issuer', and the way there"
+        f"the OpenID Connect provider cannot be used: {sentence}", hint="Check 'issuer', and the network path to it"
     )

@@ -58,7 +58,7 @@ def grant_of(word: str) -> Grant:
     if at and not site:
         # `role@` (an unset shell variable) must not become a role at all sites.
         raise ConfigInvalid(
-            f"expected a site behind {word!r}, found none", hint=f"Give '{name}@SITE', or '{name}' alone for all sites"
+            f"expected a site after {word!r}, found none", hint=f"Give '{name}@SITE', or '{name}' alone for all sites"
         )
     grant = Grant(role=Role(name), site=site or EVERYWHERE)
     if grant.role in WHOLE_ROLES and grant.site != EVERYWHERE:

@@ -143,7 +143,7 @@ def _forbidden(verb: str, who: str) -> ServiceError:
 def _conflict(verb: str, why: str) -> ServiceError:
     return Conflict(
         f"plan: it cannot be {_PAST[verb]}: {why}",
-        hint="Read the plan again; a new plan can be decided",
+        hint="Load the plan again: its state has changed; a new plan can be decided",
     )
 
 
@@ -255,7 +255,7 @@ def _wave_forbidden(who: str) -> ServiceError:
 
 
 def _wave_conflict(why: str) -> ServiceError:
-    return Conflict(f"run: its wave cannot be approved: {why}", hint="Read the run again")
+    return Conflict(f"run: its wave cannot be approved: {why}", hint="Load the run again: its state has changed")
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):

@@ -136,8 +136,8 @@ def _check_known(order: Order, unknown: Collection[str], where: str) -> None:
         named = ", ".join(sorted(unknown)[:_MOST_NAMED])
         more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
         raise OrderRefused(
-            f"order {order.id}: expected devices of {where}, found {named}{more}, which it has not",
-            hint="Bring the inventories of centre and site to the same, and make the plan anew",
+            f"order {order.id}: expected devices of {where}, found {named}{more}, not in its inventory",
+            hint="Bring the inventories of centre and site to the same, and make a new plan",
         )
 
 
@@ -183,7 +183,7 @@ def _fetched(bench: Bench, order: Order, plan: FleetPlan, interrupted: Interrupt
             raise OrderRefused(
                 f"order {order.id}: expected {image.name} to have {image.size_bytes:,} bytes, as the plan has it, "
                 f"found {found.size_bytes:,} of the same SHA-512",
-                hint="Make the plan anew",
+                hint="Make a new plan",
             )
     return [image.name for image in plan.images]
 
@@ -481,7 +481,7 @@ class _StagedPart:
             why = (
                 outcome.sentence if outcome is not None else f"its process died; {folders[-1].folder.last_error_line()}"
             )
-            raise OrderRefused(f"order {self._order.id}: {why}", hint="Set that right at the site, and order it anew")
+            raise OrderRefused(f"order {self._order.id}: {why}", hint="Correct that at the site, and order it again")
         self._run.spool_records()
         held = left_held(self._state, run.run_id)
         outcomes = Counter(str(one.record.get("outcome") or one.state) for one in run.devices)

@@ -90,7 +90,7 @@ def check_order(order: Order, *, site: str, release: str, now: datetime, clock_d
         raise OrderRefused(
             f"order {order.id}: expected one that is still valid, found that it ended at {order.valid_until}, and here "
             f"it is {moment_text(now)}",
-            hint="Order it anew; if it was just sent, the clocks differ",
+            hint="Order it again; if it was just sent, the clocks differ",
         )
     if order.job is not OrderJob.ACKNOWLEDGE and _numbers(order.release) != _numbers(release):
         raise OrderRefused(
@@ -111,7 +111,7 @@ def check_begins(order: Order) -> None:
         raise OrderRefused(
             f"order {order.id}: expected to come to it in time, found that it must not start after "
             f"{order.valid_until}, and here it is {moment_text(at)}; no device was touched",
-            hint="Order it anew",
+            hint="Order it again",
         )
 
 
@@ -321,7 +321,7 @@ class Taker:
         """Record and report that this release cannot read an order in the ledger."""
         sentence = f"order {entry.id}: expected one that this release can read, found another on disk: {error}"
         _LOG.error("%s", masked(sentence))
-        answer = {"order": entry.id, "job": entry.job, "sentence": sentence, "hint": "Order it anew"}
+        answer = {"order": entry.id, "job": entry.job, "sentence": sentence, "hint": "Order it again"}
         with self._bench.database.writing() as database:
             if ledger.close(database, entry.id, OrderState.REFUSED, answer, moment_text(self._now())):
                 add_word(database, entry.run, WordKind.REFUSED, answer)
@@ -367,9 +367,9 @@ class Taker:
         if order.valid_until > until:
             return None
         return OrderRefused(
-            f"order {order.id}: expected one that ends behind {until}, for orders until then are done and forgotten, "
+            f"order {order.id}: expected one that ends after {until}, for orders until then are done and forgotten, "
             f"found that it ends at {order.valid_until}: it may be an old one",
-            hint="Have this host keep its clock by NTP, and order it anew",
+            hint="Have this host keep its clock by NTP, and order it again",
         )
 
     def _enter(self, order: Order, *, is_accepted: bool = True) -> bool:

@@ -335,6 +335,6 @@ def _until(plan: FleetPlan) -> datetime:
     until = datetime.fromisoformat(plan.ends_at).astimezone(UTC)
     if until <= now():
         raise ConfigInvalid(
-            f"the plan's end, {plan.ends_at}, is past; nothing was sent", hint="Make it anew with 'flashferry plan'"
+            f"the plan's end, {plan.ends_at}, is past; nothing was sent", hint="Make a new one with 'flashferry plan'"
         )
     return until

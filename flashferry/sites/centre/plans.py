@@ -38,7 +38,7 @@ def read_plan_file(path: Path) -> ReadPlan:
             content = file.read(MOST_PLAN_BYTES + 1)
     except OSError as error:
         raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's permissions"
         ) from None
     if len(content) > MOST_PLAN_BYTES:
         raise ConfigInvalid(
@@ -113,7 +113,7 @@ def wave_to_approve(run: SiteRun, asked: int | None) -> int:
     last = max((wave.number for wave in plan_in(run).waves), default=0)
     if run.approved_wave is None or run.approved_wave >= last:
         raise ConfigInvalid(
-            f"run {run.run}: expected a wave that waits, found that all may begin", hint="Nothing is to be approved"
+            f"run {run.run}: expected a wave that waits, found that all can start", hint="There is nothing to approve"
         )
     if asked is not None and not run.approved_wave < asked <= last:
         raise ConfigInvalid(

@@ -65,7 +65,7 @@ def shares(
     if homeless:
         raise _at_no_site(plan, settings, homeless, called)
     if not found:
-        raise ConfigInvalid("the plan has no device to stage; nothing was sent", hint="Look at it, or make it anew")
+        raise ConfigInvalid("the plan has no device to stage; nothing was sent", hint="Look at it, or make a new one")
     return tuple(Share(site=site, devices=tuple(found[site])) for site in sorted(found))
 
 

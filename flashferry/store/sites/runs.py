@@ -442,7 +442,7 @@ def remove_runs(directory: Path, before: str, *, is_dry: bool) -> tuple[str, ...
             _remove(ledger, run, before)
     except sqlite3.Error as error:
         raise ConfigInvalid(
-            f"the ledger of sites in {directory}: {error}", hint="Check the room on its disk, and do it again"
+            f"the ledger of sites in {directory}: {error}", hint="Check free space on its disk, then try again"
         ) from None
     return tuple(found)
 

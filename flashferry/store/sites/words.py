@@ -40,14 +40,17 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 def receive(received: Received, offset: int) -> tuple[Received, bool]:
-    """Return the state after a message, and whether it is new. An offset below 1 is invalid and not new."""
+    """Add the offset of a message to those received; return the result, and whether the message is new.
+
+    An offset below 1 is invalid and not new.
+    """
     if offset < 1 or received.has(offset):
         return received, False
     return joined(received.whole, {*received.early, offset}), True
 
 
 def joined(whole: int, early: Collection[int]) -> Received:
-    """Return the state with early messages that close the gap counted as whole."""
+    """Return what was received, with early messages counted as whole as far as no message before them is missing."""
     left = set(early)
     while whole + 1 in left:
         whole += 1

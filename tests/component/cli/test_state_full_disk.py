@@ -68,5 +68,5 @@ def test_a_state_without_room_is_not_put_back_by_half(disk: Path, state: Path, t
     made = back_up(tmp_path / "backups", state=state)
     told, files = on_a_small_disk(disk, "restore", made.path, disk / "state")
     assert "No space left on device" in told
-    assert "Make room there" in told
+    assert "Free some space there" in told
     assert files == []

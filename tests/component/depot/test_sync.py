@@ -163,7 +163,7 @@ def test_a_disk_that_fills_up_in_the_midst(bench: SyncBench, small_disk: Path, m
     catalogue = CatalogueFolder(small_disk)
     with pytest.raises(CatalogueFull, match="the disk says that it is full") as caught:
         sync_image(bench.source, offered_by(bench.source)[0], catalogue)
-    assert "Make room there" in (caught.value.hint or "")
+    assert "Free some space there" in (caught.value.hint or "")
     (held,) = catalogue.list()
     assert held.state is HeldState.PARTIAL
     assert held.verified_bytes >= 5 * CHUNK

@@ -60,7 +60,7 @@ def test_an_expired_password_gets_nothing_typed(device):
         play.line("New password", echo=False)
 
     router = device(scene)
-    with pytest.raises(LoginRefused, match="the device asks 'New password:'; nothing was typed"):
+    with pytest.raises(LoginRefused, match="found the question 'New password:'; nothing was typed"):
         DeviceSession(router.login)
     assert router.typed == []
 

@@ -86,7 +86,7 @@ def test_a_device_that_hangs_up_or_asks(device):
             DeviceSession(replace(device(scene).login, recorder=Recorder(recents[scene])))
     found = said(recents[asks].lines())
     assert found[-2] == "< New password: "
-    assert found[-1].startswith("- no session: r1: connect: expected a prompt, the device asks 'New password:'")
+    assert found[-1].startswith("- no session: r1: connect: expected a prompt, found the question 'New password:'")
     found = said(recents[leaves].lines())
     assert "< %Bye\\r\\n" in found
     assert found[-1].startswith("- no session: ")

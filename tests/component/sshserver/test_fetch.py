@@ -247,7 +247,7 @@ def test_a_file_that_is_closed_early_is_a_failure(bench: "Bench") -> None:
             async with client.open(bench.image_name, "rb") as file:
                 await file.read(10_000)
             failed = bench.until(ticket, lambda seen: seen.state.is_final)
-            assert failed.last_error.startswith("the client closed the file behind ")
+            assert failed.last_error.startswith("the client closed the file after ")
             async with client.open(bench.image_name, "rb") as file:
                 got = await file.read()
             with pytest.raises(asyncssh.SFTPNoSuchFile):

@@ -14,7 +14,7 @@ from flashferry.cli.terminal.output import verb_given
 from flashferry.depot.catalogue.part import now
 
 CASES = {
-    ("--socket", "/x", "list"): "--socket: expected behind 'depot list', found before it",
+    ("--socket", "/x", "list"): "--socket: expected after 'depot list', found before it",
     ("sync",): "depot sync: expected one of --from and --rsync",
     ("sync", "--from", "https://h", "--rsync", "u@h:/x"): "depot sync: expected one of --from and --rsync",
     ("sync", "--from", "https://h", "--ssh-port", "22"): "--ssh-port: expected --rsync with it",

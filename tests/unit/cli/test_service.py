@@ -147,7 +147,7 @@ def test_nothing_is_made_where_no_service_is(service, tmp_path, words):
     """A folder of another name is no audit that is whole: refused, and not made."""
     said = service(*words, "--state-dir", tmp_path / "nowhere")
     assert (said.code, said.out) == (2, "")
-    assert "nowhere: expected the service's database, found none. 'flashferry service init' begins" in said.err
+    assert "nowhere: expected the service's database, found none. 'flashferry service init' sets up" in said.err
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -177,7 +177,7 @@ def test_a_lost_password_is_given_anew(service, monkeypatch):
     [
         (("user", "add", "A B"), "expected a name of small letters"),
         (("user", "add", "bert", "--role", "king"), "expected a role, found 'king'"),
-        (("user", "add", "bert", "--role", "operator@"), "expected a site behind 'operator@', found none"),
+        (("user", "add", "bert", "--role", "operator@"), "expected a site after 'operator@', found none"),
         (("user", "grant", "anna"), "expected a role, found none"),
         (("user", "grant", "nobody", "viewer"), "there is no user of the name 'nobody'"),
         (("audit", "verify", "--head", "1"), "expected NUMBER:HASH"),

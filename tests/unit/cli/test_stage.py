@@ -135,7 +135,7 @@ def test_where_nothing_can_be_restored_nothing_is_begun(call, held_run, tmp_path
     monkeypatch.setattr(recovering.recovery, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
     done = call("--resume", held_run)
     assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
-    assert "Is this the right place, and the right inventory?" in done.output
+    assert "Check --state-dir and --inventory" in done.output
     assert "cannot be reached" in done.output
     run = read_run(tmp_path / "state", held_run)
     assert (run.state, [one.attempt for one in run.devices if one.host == "r2"]) == (RunState.DIED, [1])

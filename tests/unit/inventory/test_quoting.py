@@ -121,14 +121,14 @@ def test_a_forgotten_blank_is_told(tmp_path):
     """The commonest slip of all is named, with the line that it is in."""
     said = complaint(written(tmp_path, f"r1:\n  hostname: h\n  'password:{SECRET}': \n"))
     assert re.search(
-        r"unknown key, text of 20 characters: the blank behind 'password:' is missing \(line 3\)\. Keys of", said
+        r"unknown key, text of 20 characters: the blank after 'password:' is missing \(line 3\)\. Keys of", said
     )
 
 
 def test_a_slip_in_a_key_of_data_is_told_without_what_follows(tmp_path):
     """Keys of data are the user's own; one that begins with one of ours and a colon is none of them."""
     said = complaint(written(tmp_path, f"r1: {{hostname: h, platform: ios, data: {{enable_secret:{SECRET}}}}}"))
-    assert "the blank behind 'enable_secret:' is missing (line 1)" in said
+    assert "the blank after 'enable_secret:' is missing (line 1)" in said
     assert SECRET not in said
 
 
@@ -159,7 +159,7 @@ def test_a_slip_in_a_key_of_data_is_told_without_what_follows(tmp_path):
         ("r1:\n  password: !!bool WORD1\n", "a value cannot be read as the number"),
         ("r1:\n  ? [WORD1, {x: y}]\n  : b\n", "a value cannot be read as the number"),
         ("r1:\n  password: a\x01WORD1\n", "expected text in UTF-8"),
-        ("[" * 5000, "brackets stand in brackets"),
+        ("[" * 5000, "brackets are nested"),
     ],
 )
 def test_what_the_parser_says_is_told_in_other_words(tmp_path, text, told):

@@ -79,7 +79,7 @@ WRONG = {
     "http": ({"controller.url": "http://cml"}, r"expected the controller's https:// address, found http://"),
     "no address": ({"controller.url": "cml.example.net"}, r"https:// address, found text of 15 characters"),
     "a login in the address": ({"controller.url": "https://ann:hunter22@cml"}, r"found a login in it"),
-    "a path in the address": ({"controller.url": "https://cml/api/v0"}, r"without a path, found one behind the host"),
+    "a path in the address": ({"controller.url": "https://cml/api/v0"}, r"without a path, found one after the host"),
     "a port that is none": ({"controller.url": "https://cml:x"}, r"found text|found no URL"),
     "no controller": ({"controller": ABSENT}, r"key 'controller': expected a mapping, found none"),
     "no authority": ({"controller.ca_file": "no.pem"}, r"key 'controller.ca_file': .*found none at .*no.pem"),

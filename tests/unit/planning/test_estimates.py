@@ -130,7 +130,7 @@ def test_an_end_before_the_first_site_opens_is_refused_before_any_login(tmp_path
         "a:\n  data:\n    site: a\n    link_rate_bps: 8000000\n    windows: [{from: '23:00', until: '05:00'}]\n"
     )
     request = PlanRequest(policy=StagePolicy(until=NIGHT.replace(minute=30)), state_directory=tmp_path)
-    with pytest.raises(ConfigInvalid, match=r"is to end at 2026-11-21 22:30 and cannot begin before 2026-11-21 23:00"):
+    with pytest.raises(ConfigInvalid, match=r"must end at 2026-11-21 22:30 and cannot start before 2026-11-21 23:00"):
         plan_fleet(open_inventory(tmp_path), request, now=NIGHT)
 
 

@@ -111,7 +111,7 @@ def test_an_order_that_waited_for_a_depot_until_it_was_over_says_so(
     """That its time is over sets nobody right; what it waited for does. In the log it stands once, not every 5 s."""
     enter(settings, order(1, timedelta(hours=1)))
     away = [SourceUnreachable("source https://centre: connection refused") for _ in range(5)]
-    errors = iter([*away, OrderRefused("order o1: expected to come to it in time", hint="Order it anew")])
+    errors = iter([*away, OrderRefused("order o1: expected to come to it in time", hint="Order it again")])
 
     def fails(_bench: object, _order: object) -> None:
         raise next(errors)

@@ -79,7 +79,7 @@ def test_a_missing_file_that_init_does_not_make_is_not_said_to_be_made_by_it(tmp
     """For a broker's password or TLS key the hint names path and rights alone."""
     with pytest.raises(ConfigInvalid, match=r"password of the broker .* cannot be read") as caught:
         check_secret_file(tmp_path / "none.password", "password of the broker")
-    assert caught.value.hint == "Check path and rights"
+    assert caught.value.hint == "Check path and permissions"
 
 
 def test_a_public_key_is_the_same_behind_its_line() -> None:

@@ -61,7 +61,7 @@ def test_a_death_in_the_middle_leaves_all_tables_or_none(tmp_path, statement):
     code = (
         "import os, signal, sqlite3, sys\n"
         "from pathlib import Path\n"
-        "from flashferry.store import journal_writer\n"
+        "from flashferry.store import grouped_writer\n"
         "seen = 0\n"
         "def count(statement):\n"
         "    global seen\n"
@@ -74,7 +74,7 @@ def test_a_death_in_the_middle_leaves_all_tables_or_none(tmp_path, statement):
         "        self.set_trace_callback(count)\n"
         "connect = sqlite3.connect\n"
         "sqlite3.connect = lambda *given, **named: connect(*given, factory=Counted, **named)\n"
-        "journal_writer.open_database(Path(sys.argv[1]))\n"
+        "grouped_writer.open_database(Path(sys.argv[1]))\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path), str(statement)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -97,7 +97,7 @@ def test_an_image_that_is_there_is_not_refused_for_its_platform(table_device):
 def test_a_line_of_ours_in_a_text_of_an_unknown_kind_is_refused(table_device):
     """Whether it is a command cannot be told, so it is neither kept as one nor passed over; a known script is text."""
     script = "service-script LINK {\nif [[ $LINKUP == YES ]]\nip tcp window-size 12345\nfi\n}\nhostname r1\n"
-    with pytest.raises(OutputNotUnderstood, match="'ip tcp window-size 12345' stands in what may be a text"):
+    with pytest.raises(OutputNotUnderstood, match="'ip tcp window-size 12345' is in what may be embedded text"):
         check_device(table_device(answers(running=SAVED + script)), IMAGE)
     known = script.replace("service-script", "macro auto execute")
     assert check_device(table_device(answers(running=SAVED + known)), IMAGE).running.lines == ()

@@ -53,7 +53,7 @@ def test_a_refusal_names_the_file_system_and_what_is_needed() -> None:
     [
         (room(ONCE), "the copy fits, 'install add' after it would not find"),
         (room(None), "does not say how much room it has"),
-        (room(TWICE, 5), "'install add' will not find room there"),
+        (room(TWICE, 5), "'install add' will not find space there"),
     ],
 )
 def test_what_fits_and_could_not_be_added_is_noted(given: FlashSpace, words: str) -> None:

@@ -154,7 +154,7 @@ def test_a_line_that_is_never_shown_is_taken_back_at_once(monkeypatch):
     pauses: list[float] = []
     monkeypatch.setattr("tasks.tune.time.sleep", pauses.append)
     router = Router(ignores=lambda line: "selective-ack" in line)
-    with pytest.raises(DeviceRefused, match=r"takes 'ip tcp selective-ack' without a word and does not show it"):
+    with pytest.raises(DeviceRefused, match=r"accepts 'ip tcp selective-ack' without an error and does not show it"):
         apply_plan(router.session, plan())
     assert router.lines == {}
     assert router.sent[-2:] == [("no ip tcp selective-ack",), ("no ip tcp window-size 1250000",)]
@@ -196,7 +196,7 @@ def test_a_line_that_was_never_shown_is_not_forgotten_for_others(again):
     window, *others = plan().changes
     held = (window, *(replace(one, is_hidden=True) for one in others))
     remembered: list[tuple[Change, ...]] = []
-    with pytest.raises(DeviceRefused, match="'ip tcp selective-ack' was taken without a word and never shown"):
+    with pytest.raises(DeviceRefused, match="'ip tcp selective-ack' was accepted without an error and is not shown"):
         again(router.session, held, remember=remembered.append)
     assert (router.sent, remembered) == ([], [])
 

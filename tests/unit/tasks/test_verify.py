@@ -131,7 +131,7 @@ def test_a_bad_signature_is_a_corrupt_image(table_device):
 def test_silence_on_the_signature_is_no_success(table_device):
     """Output without a word on the signature is not understood."""
     told = result(GOOD) | {"verify bootflash:x.bin": "Verifying file integrity of bootflash:/x.bin.....\n"}
-    with pytest.raises(OutputNotUnderstood, match="expected a word on the signature"):
+    with pytest.raises(OutputNotUnderstood, match="expected a result of the signature check"):
         verify_image(table_device(told), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100, signature=True)
 
 

@@ -124,7 +124,7 @@ def test_what_would_help_is_told_with_its_end(shown: Shown) -> None:
         (_device(1), "Kept in p.json: look at it, then run 'flashferry stage --plan p.json' with the same inventory"),
         (
             _device(1, Action.UNREACHABLE),
-            "Kept in p.json, which stages nothing: make it anew once what stands above is mended",
+            "Kept in p.json, which stages nothing: make a new one once the above is corrected",
         ),
         (_device(1, Action.ALREADY_THERE), "Kept in p.json, which stages nothing"),
     ],

@@ -12,8 +12,8 @@ import pytest
 from flashferry.core.values import replace
 from flashferry.service.pages.trends import device_graph, fleet_graph, site_speeds
 from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.grouped_writer import open_database
 from flashferry.store.journal import Journal
-from flashferry.store.journal_writer import open_database
 from flashferry.store.measurements import Measurement
 from flashferry.store.service.jobs import latest_jobs
 from flashferry.store.transfer_row import TransferEntry

@@ -11,8 +11,8 @@ import pytest
 
 from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.settings import RunSettings, ServiceSettings
+from flashferry.store.grouped_writer import open_database
 from flashferry.store.journal import Journal
-from flashferry.store.journal_writer import open_database
 from flashferry.store.service.images import ImageState, add_image
 from flashferry.store.service.jobs import latest_jobs
 from tests.contract import stored

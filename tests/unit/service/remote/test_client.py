@@ -126,7 +126,7 @@ def test_trouble_of_the_service_is_told_at_once(asking, found):
         (httpx.Response(200, json={"plans": [{"digest": 1, "state": "x" * 9999, "made_by": None}]}), "agreed form"),
         (
             httpx.Response(200, stream=Pieces(gzip.compress(b"{}")), headers={"content-encoding": "gzip"}),
-            "packed",
+            "an uncompressed answer",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_nor_longer_than_an_answer_takes(asking):
     """A body that trickles in is given up after five minutes."""
     body = Endless(b" ", lambda: client.pause(1.0))
     client = asking(lambda request: httpx.Response(200, stream=body))
-    with pytest.raises(ServiceUnusable, match="within 300 s, found one that goes on"):
+    with pytest.raises(ServiceUnusable, match="within 300 s, found one that continues"):
         client.plans()
     assert body.sent == 301
 

@@ -271,7 +271,7 @@ def test_where_people_approve_each_site_is_told_of_its_own_waves(ground: Ground)
     ground.centre.steer(ground.centre.run_named(run), SteerKind.APPROVE, ANN, wave=3)
     ground.tend(run)
     assert ground.broker.jobs(OrderJob.APPROVE) == [("approve", f"{run}.lim")]
-    with pytest.raises(ConfigInvalid, match="found that all may begin"):
+    with pytest.raises(ConfigInvalid, match="found that all can start"):
         wave_to_approve(ground.centre.run_named(run), None)
 
 

@@ -84,7 +84,7 @@ class SiteRates:
 def _file(path: Path) -> JsonCache:
     return JsonCache(
         path,
-        unread="link rates are learned anew",
+        unread="link rates are learned again",
         unwritten="link rates learned now are forgotten with this run",
     )
 

@@ -14,8 +14,8 @@ import pytest
 
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.states import State
+from flashferry.store.grouped_writer import GroupedWriter
 from flashferry.store.journal import Journal
-from flashferry.store.journal_writer import GroupedWriter
 from tasks.read_config import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines

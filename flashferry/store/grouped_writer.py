@@ -240,7 +240,7 @@ def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
     if isinstance(error, OtherSchema):
         return ConfigInvalid(f"journal {path} was {error}", hint=another_hint(directory))
     if isinstance(error, sqlite3.OperationalError):
-        return ConfigInvalid(f"journal {path}: {error}", hint="Check its rights, or give another --state-dir")
+        return ConfigInvalid(f"journal {path}: {error}", hint="Check its permissions, or give another --state-dir")
     return ConfigInvalid(
         f"journal {path} is damaged ({error}); no device was touched. What dead runs left tuned is known only there",
         hint=f"Put a copy of it back, or look with '{SHOW_OUR_LINES}' for lines that a dead run left on your "
@@ -293,5 +293,6 @@ def translate_errors(directory: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise JournalUnusable(
-            f"the journal in {directory} cannot be used: {error}", hint="Check the disk's room and the file's rights"
+            f"the journal in {directory} cannot be used: {error}",
+            hint="Check free disk space and the file's permissions",
         ) from None

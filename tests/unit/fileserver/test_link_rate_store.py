@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.values import replace
-from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
+from flashferry.fileserver.link_rate_store import SiteRates, delivery_of, network_of
 from flashferry.fileserver.transfer_records import SenderReport, TransferRecord
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict, VerdictKind
@@ -107,7 +107,7 @@ def test_a_damaged_file_is_done_without(tmp_path: Path, text: str, caplog: pytes
     with caplog.at_level(logging.WARNING):
         rates = SiteRates(path)
     assert rates.sites() == ()
-    assert "link rates are learned anew" in caplog.text
+    assert "link rates are learned again" in caplog.text
     rates.note("branch", _record())
     assert list(json.loads(path.read_text())) == ["branch"]
 
