@@ -156,9 +156,9 @@ def _advised(sentence: str, advice: str | None) -> str:
     return f"{sentence}. {advice}" if advice else sentence
 
 
-_COMMAND = r"'(?:[^'\\s]*/)?flashferry [^']*'"
+_QUOTED = r"""(?<!\w)(?:'[^']*'|"[^"]*")(?!\w)"""
 _OPTION = re.compile(
-    rf"(?P<command>{_COMMAND})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
+    rf"(?P<quoted>{_QUOTED})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
 )
 _FIELDS = {
     **dict.fromkeys(("--until", "--window"), '"Window"'),
@@ -173,7 +173,7 @@ def as_fields(text: str) -> str:
     """Return a text with the fields of the forms of the service in place of command-line options.
 
     Readers of a page have no command line. A setting that no form has is called by its label; an admin sets it.
-    Whole commands in quotes stay: what has no page is done by them.
+    What is in quotes stays: whole commands, by which what has no page is done, and values that a person entered.
     """
     return _OPTION.sub(_as_field, text)
 
