@@ -39,7 +39,7 @@ from flashferry.service.run_visibility import is_open, job_seen, sites_of
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import jobs_of_run
+from flashferry.store.service.jobs import RECOVERS, jobs_of_run
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
@@ -95,11 +95,15 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     approves = actor.may({Role.APPROVER}, sites)
     with service.database.reading() as database:
         plan = plan_of(database, run.plan_digest) if run.plan_digest is not None else None
-    is_over = not run.is_alive
+        jobs = jobs_of_run(database, run.run_id)
+    recovery = next((one for one in jobs if one.is_open and one.kind in RECOVERS), None)
+    # While a job restores the devices, a second one would be refused.
+    is_free = not run.is_alive and recovery is None
     return {
         "steers": operates and run.is_alive,
-        "restores": operates and is_over and bool(run.unrestored),
-        "resumes": operates and is_over and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
+        "recovery": job_row(seen, actor) if recovery is not None and (seen := job_seen(actor, recovery)) else None,
+        "restores": operates and is_free and bool(run.unrestored),
+        "resumes": operates and is_free and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
         "approves": approves and bool(run.waves_ahead),
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,

@@ -10,11 +10,14 @@ from datetime import UTC, datetime
 import pytest
 
 from flashferry.service.live.collect import SnapshotReader
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.principal import SYSTEM
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
 from flashferry.store.journal_writer import open_database
 from flashferry.store.service.images import ImageState, add_image
-from flashferry.store.service.jobs import latest_jobs
+from flashferry.store.service.jobs import JobKind, JobState, end_job, latest_jobs
 from tests.contract import stored
 from tests.served import serve
 from tests.unit.service.plans.conftest import image
@@ -180,6 +183,29 @@ def test_only_a_paused_run_is_continued(served, run_id):
     assert 'value="well"' in answer.text
     assert served.call("POST", f"{path}/pause", ann, form={"reason": "x"}).status_code == 303
     assert served.call("POST", f"{path}/continue", ann, form={"reason": "x"}).status_code == 303
+
+
+def test_while_a_recovery_is_at_work_no_other_is_offered(served):
+    """The page of a dead run names the job; once that has ended without success, an operator may try."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {})
+        journal.add_device(found, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        touch(journal, found, "r1")
+    ann, path = served.browser(served.person("ann", "operator")), f"/runs/{found}"
+    text = page(served, ann, path)
+    assert "Restore devices" in text
+    assert "Recovery is at work" not in text
+    with served.service.database.writing() as database:
+        spec = JobSpec(kind=JobKind.RECOVER, run_id=found, sites=("AMS",), reason="job j1 died")
+        job_id = request_job(served.service, database, SYSTEM, spec).job_id
+    text = page(served, ann, path)
+    assert "Restore devices" not in text
+    assert f'Recovery is at work: <a href="/jobs/{job_id}">job {job_id}</a>' in text
+    with served.service.database.writing() as database:
+        end_job(database, job_id, at="2026", state=JobState.ENDED, exit_code=5, sentence="not proven")
+    text = page(served, ann, path)
+    assert "Restore devices" in text
+    assert "Recovery is at work" not in text
 
 
 def test_stopping_asks_first_and_says_what_happens(served, run_id):
