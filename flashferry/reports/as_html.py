@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from flashferry.core.redaction import sanitize_record
+from flashferry.core.redaction import sanitize, sanitize_record
 from flashferry.core.units import counted
 from flashferry.model.states import RunState, label_of
+from flashferry.model.waves import wave_label
 from flashferry.reports import words
 from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
@@ -131,26 +133,38 @@ def report_html(report: Report) -> str:
         ordered=ordered,
         urgent=[(number, device) for number, device in ordered if device.needs_attention],
         opened=opened,
+        waves=_waves({one.wave for one in report.devices if one.wave is not None}),
         print_note=_print_note(len(ordered), len(opened)),
         **_pictures(report),
     )
     return whole(page)
 
 
-def device_section(report: Report, device: DeviceReport) -> Markup:
+def device_section(report: Report, device: DeviceReport, names: Mapping[int, str] = MappingProxyType({})) -> Markup:
     """Return the page's section about a device with its graphs, for pages of the service, which have its style.
 
     Args:
         report: The device's report, which may have only this device.
         device: The device.
+        names: Names of the run's waves by number; empty: unknown.
     """
     device = replace(
         device, reason=words.as_fields(device.reason or "") or None, hint=words.as_fields(device.hint or "") or None
     )
     text = _template("report_device.html.j2").render(
-        report=sanitize_record(report), device=sanitize_record(device), **_pictures(report)
+        report=sanitize_record(report),
+        device=sanitize_record(device),
+        waves=_waves({*names} if device.wave is None else {*names, device.wave}, names),
+        **_pictures(report),
     )
     return Markup(text)  # noqa: S704 -- the template escapes all that it is given
+
+
+def _waves(numbers: Set[int], names: Mapping[int, str] = MappingProxyType({})) -> dict[int, str]:
+    """Return how the waves of a run are called, by number; empty for a run of one wave."""
+    if not max(numbers, default=0):
+        return {}
+    return {number: sanitize(wave_label(number, names.get(number, ""))) for number in numbers}
 
 
 def _pictures(report: Report) -> dict[str, object]:

@@ -55,7 +55,7 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
     stated = checked_sha512(sha512)
     with service.database.reading() as database:
         before = found(database, name)
-    _check_state(before, "held against what was published", _AT_REST)
+    _check_state(before, "verified", _AT_REST)
     contents = read_file(service, before)
 
     def judge(database: sqlite3.Connection, image: StoredImage) -> StoredImage:
@@ -226,7 +226,7 @@ def _changed(
 ) -> StoredImage:
     with service.deciding(actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
-        _check_state(before, action.partition(".")[2].replace("_", " "), of)
+        _check_state(before, _DONE[action], of)
         after = change(database, before)
         store.set_image(database, after, was=before.state)
         service.note(
@@ -239,10 +239,19 @@ def _changed(
     return after
 
 
+_DONE = {
+    "image.verified": "verified",
+    "image.vouched": "approved",
+    "image.hidden": "removed",
+    "image.brought_back": "restored",
+}
+"""Actions as the audit has them, in words for users."""
+
+
 def _check_state(image: StoredImage, done: str, of: tuple[ImageState, ...]) -> None:
     if image.state not in of:
-        states = ", ".join(of)
-        raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state}")
+        states = ", ".join(one.label for one in of)
+        raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state.label}")
 
 
 def _conflict(name: str, why: str) -> ServiceError:

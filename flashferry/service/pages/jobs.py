@@ -44,8 +44,7 @@ _ON_PAGES = {
         '"Restore and resume" on the page of the run stages them'
     ),
     ExitCode.RESTORE_INCOMPLETE.meaning_for("recover"): (
-        "some devices are not proven to be what they were; "
-        '"Restore devices" on the page of the run tries again'
+        'some devices are not proven to be what they were; "Restore devices" on the page of the run tries again'
     ),
 }
 """Meanings of exit codes that name a key of the JSON or a command, as pages show them."""

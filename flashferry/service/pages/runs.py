@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import Phase
+from flashferry.model.waves import wave_names
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
@@ -205,7 +206,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
         "device": mine,
         "report": _without_samples(to_json(report.devices[0])),
         "shown": device_row(found, mine, service.settings.site_names),
-        "section": device_section(report, report.devices[0]),
+        "section": device_section(report, report.devices[0], wave_names(stored.request)),
     }
 
 

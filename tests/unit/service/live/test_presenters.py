@@ -73,7 +73,10 @@ def test_a_wave_that_waits_says_since_when():
 @pytest.mark.parametrize(
     ("found", "since"),
     [
-        (run(device("r1", "copied", is_held=True, updated_at="2026-11-22T01:41:00+00:00"), state=RunState.DIED), "01:41"),
+        (
+            run(device("r1", "copied", is_held=True, updated_at="2026-11-22T01:41:00+00:00"), state=RunState.DIED),
+            "01:41",
+        ),
         (run(device("r1", updated_at="2026-11-22T01:40:00+00:00"), state=RunState.DIED), "01:40"),
         (
             run(

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.jobs.create import request_job
 from flashferry.service.jobs.job_spec import JobSpec
+from flashferry.service.live.collect import SnapshotReader
 from flashferry.service.principal import SYSTEM
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.journal import Journal
@@ -133,6 +133,18 @@ def test_a_device_has_what_the_report_says_of_it(tmp_path):
     assert "section" not in told
     assert told["report"]["transfers"]
     assert "samples" not in told["report"]["transfers"][0]
+
+
+def test_a_devices_page_names_its_wave_as_the_run_does(served):
+    """By number and name, the first wave too."""
+    waves = [{"number": 0, "name": "canary"}, {"number": 1, "name": "site AMS"}]
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {"waves": waves})
+        for wave in (0, 1):
+            journal.add_device(found, host=f"r{wave}", address="192.0.2.1", port=22, platform="ios", wave=wave)
+        ada = served.browser(served.person("ada", "viewer"))
+        for host, wave in (("r0", "0 (canary)"), ("r1", "1 (site AMS)")):
+            assert f"<dt>Wave</dt><dd>{wave}</dd>" in page(served, ada, f"/runs/{found}/devices/{host}")
 
 
 def test_who_operates_a_run_steps_in_by_forms(served, run_id):
