@@ -485,7 +485,7 @@ def _offers(run: RunNow, job: Job | None) -> str:
 
 
 def _ended_at(run: RunNow, now: datetime) -> Cell:
-    at = time_of(run.finished_at or "")
+    at = time_of(run.finished_at or (run.last_seen_at if run.state is RunState.DIED else ""))
     return Cell(clock(at, now)) if at is not None else _NONE
 
 

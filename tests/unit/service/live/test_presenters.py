@@ -104,6 +104,12 @@ def test_since_is_what_the_journal_knows_where_no_event_says_it(found, since):
     assert row["since"].text == since
 
 
+def test_a_dead_run_shows_when_it_was_last_seen():
+    """In place of an end that nobody wrote down."""
+    found = run(device("r1", updated_at="2026-11-22T01:40:00+00:00"), state=RunState.DIED)
+    assert run_board(found, scene(found), {})["run"]["run"]["end_at"].text == "01:40"
+
+
 def test_a_time_that_nobody_knows_is_left_empty():
     """A dash would say that there is none."""
     found = scene(lost=(LostDevice(run_id="x", host="r7", address="192.0.2.7"),))

@@ -73,14 +73,14 @@ def test_a_check_is_read_without_a_program(served, anna):
     """Its devices with what was read of them, those with something wrong first; its file to download."""
     job_id = requested(served, anna)
     document = {"schema": "flashferry.check/1", "exit_code": 3, "meaning": "some failed", "devices": [CHECKED, FAILED]}
-    ended(served, job_id, document, exit_code=3, stderr="r2: login refused\n")
+    ended(served, job_id, document, exit_code=3, stderr="r1: fits\nr2: login refused\n")
     ann = served.browser("anna")
     assert f'href="/jobs/{job_id}"' in page(served, ann, "/jobs")
     text = page(served, ann, f"/jobs/{job_id}")
     for part in ("C1111-8P", "17.9.4", "2.00 GB free on bootflash:", "fetched 4 kB", "Some failed", "exit code 3"):
         assert part in text
     assert text.index("login refused. Check its credentials") < text.index("C1111-8P")
-    assert "r2: login refused" in text
+    assert "r1: fits\nr2: login refused</pre>" in text
     assert NASTY not in text
     assert f'href="/api/v1/jobs/{job_id}/result"' in text
     assert served.call("GET", f"/api/v1/jobs/{job_id}/result", ann).json() == document
@@ -96,7 +96,9 @@ def test_a_rehearsal_shows_what_would_be_sent(served, anna):
     (row,) = view(served, served.browser("anna"), f"/jobs/{job_id}")["list"]["rows"]
     assert row["word"] == "would be staged", "nothing was done"
     assert row["commands"] == ["ip tcp window-size 65535", "copy ftp: flash:", "verify", "no ip tcp window-size"]
-    assert "4 commands" in page(served, served.browser("anna"), f"/jobs/{job_id}")
+    text = page(served, served.browser("anna"), f"/jobs/{job_id}")
+    assert "4 commands" in text
+    assert ">ip tcp window-size 65535\ncopy ftp: flash:\nverify\nno ip tcp window-size</pre>" in text
 
 
 def test_readiness_says_what_is_in_the_way(served, anna):
