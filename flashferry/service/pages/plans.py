@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, UploadFile
+from fastapi import APIRouter, Depends, Form, Request, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api import plans as api
@@ -16,6 +16,7 @@ from flashferry.service.images.verification import usable_images
 from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
+from flashferry.service.pages.runs import back_to_run
 from flashferry.service.plans import deciding
 from flashferry.service.plans.deciding import Verb, approve_wave, obstacles
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in
@@ -190,11 +191,17 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
 
 @router.post("/runs/{run_id}/waves/{wave}/approve")
 def approve_one(
-    service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
+    request: Request,
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    wave: Number,
+    digest: FormName = "",
+    comment: FormProse = "",
 ) -> Response:
     """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
-    return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
+    return back_to_run(request, run_id)
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

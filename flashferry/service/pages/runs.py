@@ -51,9 +51,11 @@ router = APIRouter(include_in_schema=False)
 def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
     """Return a route for a form that applies an action with a reason to a run."""
 
-    def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
+    def take(
+        request: Request, service: TheService, actor: TheActor, run_id: str, reason: FormProse = ""
+    ) -> RedirectResponse:
         act(service, actor, run_id, reason)
-        return _back(run_id)
+        return back_to_run(request, run_id)
 
     return take
 
@@ -74,6 +76,7 @@ for _path, _act in (
 
 @router.post("/runs/{run_id}/approve")
 def approve(
+    request: Request,
     service: TheService,
     actor: TheActor,
     run_id: str,
@@ -83,7 +86,7 @@ def approve(
 ) -> RedirectResponse:
     """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
-    return _back(run_id)
+    return back_to_run(request, run_id)
 
 
 def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
@@ -115,7 +118,9 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     }
 
 
-def _back(run_id: str) -> RedirectResponse:
+def back_to_run(request: Request, run_id: str) -> RedirectResponse:
+    """Redirect to a run's page after an action on the run, which the page then shows."""
+    snapshot_reader_of(request).renew()
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER.value)
 
 

@@ -167,6 +167,15 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
 
 
+def test_who_steers_sees_at_once_that_it_was_done(served, run_id, monkeypatch):
+    """On the page that the form leads to, although pages share a snapshot for a while."""
+    monkeypatch.setattr(SnapshotReader, "FRESH_S", 3600.0)
+    ann, path = served.browser(served.person("ann", "operator")), f"/runs/{run_id}"
+    assert "Operator actions so far" not in page(served, ann, path)
+    assert served.call("POST", f"{path}/pause", ann, form={"reason": "storm"}).status_code == 303
+    assert "Operator actions so far" in page(served, ann, path)
+
+
 def test_who_approves_is_offered_the_waves(served, run_id):
     """At all sites of the run."""
     text = page(served, served.browser(served.person("olga", "approver")), f"/runs/{run_id}")
