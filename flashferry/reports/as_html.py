@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from flashferry.core.redaction import sanitize, sanitize_record
 from flashferry.core.units import counted
 from flashferry.model.states import RunState, label_of
-from flashferry.model.waves import wave_label
 from flashferry.reports import words
 from flashferry.reports.graphs import GRAPH_STYLE, MOST_POINTS, Limit, recorded_limit, svg, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
@@ -133,20 +132,22 @@ def report_html(report: Report) -> str:
         ordered=ordered,
         urgent=[(number, device) for number, device in ordered if device.needs_attention],
         opened=opened,
-        waves=_waves({one.wave for one in report.devices if one.wave is not None}),
+        waves={one.wave: one.wave for one in report.devices if one.wave is not None}
+        if any(one.wave for one in report.devices)
+        else {},
         print_note=_print_note(len(ordered), len(opened)),
         **_pictures(report),
     )
     return whole(page)
 
 
-def device_section(report: Report, device: DeviceReport, names: Mapping[int, str] = MappingProxyType({})) -> Markup:
+def device_section(report: Report, device: DeviceReport, waves: Mapping[int, str] = MappingProxyType({})) -> Markup:
     """Return the page's section about a device with its graphs, for pages of the service, which have its style.
 
     Args:
         report: The device's report, which may have only this device.
         device: The device.
-        names: Names of the run's waves by number; empty: unknown.
+        waves: What the waves of the run are called, by number; those that are missing are not shown.
     """
     device = replace(
         device, reason=words.as_fields(device.reason or "") or None, hint=words.as_fields(device.hint or "") or None
@@ -154,17 +155,10 @@ def device_section(report: Report, device: DeviceReport, names: Mapping[int, str
     text = _template("report_device.html.j2").render(
         report=sanitize_record(report),
         device=sanitize_record(device),
-        waves=_waves({*names} if device.wave is None else {*names, device.wave}, names),
+        waves={number: sanitize(name) for number, name in waves.items()},
         **_pictures(report),
     )
     return Markup(text)  # noqa: S704 -- the template escapes all that it is given
-
-
-def _waves(numbers: Set[int], names: Mapping[int, str] = MappingProxyType({})) -> dict[int, str]:
-    """Return how the waves of a run are called, by number; empty for a run of one wave."""
-    if not max(numbers, default=0):
-        return {}
-    return {number: sanitize(wave_label(number, names.get(number, ""))) for number in numbers}
 
 
 def _pictures(report: Report) -> dict[str, object]:

@@ -195,7 +195,7 @@ class SnapshotReader:
             return self._last
 
     def renew(self) -> None:
-        """Read a snapshot now, so that whoever changed something sees it at once."""
+        """Read a snapshot now, so that a change just made is in it."""
         with self._busy:
             self._last = self._read_or_last(self._service.now(), self._last)
 

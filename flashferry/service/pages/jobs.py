@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query
 from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
-from flashferry.model.exit_codes import ExitCode
 from flashferry.reports.words import as_fields
 from flashferry.service.api.depends import FormProse, TheActor, TheService
 from flashferry.service.jobs.results import MOST_RESULT_BYTES, device_results, error_of, job_output
@@ -35,19 +34,6 @@ _TITLES = {
     JobKind.READY: "Readiness check",
     JobKind.NIGHTLY: "Night in a lab",
 }
-_ON_PAGES = {
-    ExitCode.OK.meaning_for(
-        "plan"
-    ): "all devices are in the plan, or need nothing; the plan's page shows whether it fits its window",
-    ExitCode.UNFINISHED.meaning_for("stage"): (
-        "some devices were interrupted or not started, none failed; "
-        '"Restore and resume" on the page of the run stages them'
-    ),
-    ExitCode.RESTORE_INCOMPLETE.meaning_for("recover"): (
-        'some devices are not proven to be what they were; "Restore devices" on the page of the run tries again'
-    ),
-}
-"""Meanings of exit codes that name a key of the JSON or a command, as pages show them."""
 Page = Annotated[int, Query(ge=1, le=10_000)]
 Before = Annotated[str, Query(max_length=40)]
 
@@ -81,8 +67,8 @@ def job(service: TheService, actor: TheActor, job_id: str, page: Page = 1) -> ob
         "is_open": whole.is_open,
         "sees_all": output.is_whole,
         "tone": _tone(whole),
-        "meaning": _on_page(str(output.document.get("meaning", ""))),
-        "error": _on_page(error_of(output.document)),
+        "meaning": as_fields(str(output.document.get("meaning", ""))),
+        "error": as_fields(error_of(output.document)),
         "has_devices": bool(found),
         "list": listing(found, {}, path=link("/jobs", job_id), page=page),
         "size_bytes": output.size_bytes,
@@ -107,18 +93,13 @@ def job_row(job: Job, actor: TheActor) -> dict[str, object]:
     )
     return {name: getattr(job, name) for name in names} | {
         # The reason of a cancellation is the canceller's own words.
-        "sentence": job.sentence if job.sentence.startswith(CANCELLED) else _on_page(job.sentence),
+        "sentence": job.sentence if job.sentence.startswith(CANCELLED) else as_fields(job.sentence),
         "kind": job.kind.value,
         "title": _TITLES[job.kind],
         "state": job.state.value,
         "tone": _tone(job),
         "may_cancel": may_cancel(actor, job),
     }
-
-
-def _on_page(sentence: str) -> str:
-    """Return a sentence of ours with fields and buttons of pages in place of options and JSON keys."""
-    return _ON_PAGES.get(sentence) or as_fields(sentence)
 
 
 def _as_plan_is_now(database: sqlite3.Connection, job: Job) -> Job:

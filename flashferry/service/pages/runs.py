@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
 from flashferry.core.codec import to_json
 from flashferry.model.states import Phase
-from flashferry.model.waves import wave_names
 from flashferry.reports.as_html import device_section
 from flashferry.service.api.depends import FormName, FormProse, TheActor, TheService, TheZone
 from flashferry.service.api.live import snapshot_reader_of
@@ -55,7 +54,7 @@ def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[...,
         request: Request, service: TheService, actor: TheActor, run_id: str, reason: FormProse = ""
     ) -> RedirectResponse:
         act(service, actor, run_id, reason)
-        return back_to_run(request, run_id)
+        return _back(request, run_id)
 
     return take
 
@@ -86,7 +85,22 @@ def approve(
 ) -> RedirectResponse:
     """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
-    return back_to_run(request, run_id)
+    return _back(request, run_id)
+
+
+@router.post("/runs/{run_id}/waves/{wave}/approve")
+def approve_one(
+    request: Request,
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    wave: Annotated[int, Path(ge=0, le=100_000)],
+    digest: FormName = "",
+    comment: FormProse = "",
+) -> RedirectResponse:
+    """Approve the waves of a run up to one, for the plan that the page showed."""
+    approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
+    return _back(request, run_id)
 
 
 def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
@@ -118,7 +132,7 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     }
 
 
-def back_to_run(request: Request, run_id: str) -> RedirectResponse:
+def _back(request: Request, run_id: str) -> RedirectResponse:
     """Redirect to a run's page after an action on the run, which the page then shows."""
     snapshot_reader_of(request).renew()
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER.value)
@@ -202,6 +216,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     before = speeds_before(
         History.read(service.state), {host: str(stored.devices[0].record.get("transport") or USUAL)}, stored.started_at
     )
+    waves = {number: found.wave_label(number) for number in found.waves}
     report = build_report(stored, written_at=moment(snapshot.at), written_by=report_author(), before=before)
     return {
         "run_id": run_id,
@@ -211,7 +226,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
         "device": mine,
         "report": _without_samples(to_json(report.devices[0])),
         "shown": device_row(found, mine, service.settings.site_names),
-        "section": device_section(report, report.devices[0], wave_names(stored.request)),
+        "section": device_section(report, report.devices[0], waves if len(waves) > 1 else {}),
     }
 
 

@@ -317,7 +317,7 @@ def test_the_first_wave_is_shown_as_the_others_are(device, run, report):
     assert waves.findall(report_html(report(several))) == ["0", "1"]
     assert waves.findall(report_html(report(run(device("r1", wave=0), device("r2", wave=0))))) == []
     made = report(run(device("r1", wave=0)))
-    names = {0: "canary", 1: "site AMS"}
+    names = {0: "0 (canary)", 1: "1 (site AMS)"}
     assert waves.findall(device_section(made, made.devices[0], names)) == ["0 (canary)"]
 
 
