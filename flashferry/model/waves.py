@@ -18,7 +18,7 @@ from msgspec import Struct
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
 from flashferry.core.units import counted
-from flashferry.model.setting import Subject, setting
+from flashferry.model.setting import AtService, Subject, setting
 
 CANARY = "canary"
 ALL = "all"
@@ -111,6 +111,7 @@ class WavePolicy:
         help="Ask for a yes between waves",
         usual="no",
         label="each wave after the first waits for a yes",
+        at_service=AtService.PLAN,
     )
 
     def __post_init__(self) -> None:

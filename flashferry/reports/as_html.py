@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from flashferry.core.redaction import sanitize_record
+from flashferry.core.redaction import sanitize, sanitize_record
 from flashferry.core.units import counted
 from flashferry.model.states import RunState, label_of
 from flashferry.reports import words
@@ -131,24 +132,31 @@ def report_html(report: Report) -> str:
         ordered=ordered,
         urgent=[(number, device) for number, device in ordered if device.needs_attention],
         opened=opened,
+        waves={one.wave: one.wave for one in report.devices if one.wave is not None}
+        if any(one.wave for one in report.devices)
+        else {},
         print_note=_print_note(len(ordered), len(opened)),
         **_pictures(report),
     )
     return whole(page)
 
 
-def device_section(report: Report, device: DeviceReport) -> Markup:
+def device_section(report: Report, device: DeviceReport, waves: Mapping[int, str] = MappingProxyType({})) -> Markup:
     """Return the page's section about a device with its graphs, for pages of the service, which have its style.
 
     Args:
         report: The device's report, which may have only this device.
         device: The device.
+        waves: What the waves of the run are called, by number; those that are missing are not shown.
     """
     device = replace(
         device, reason=words.as_fields(device.reason or "") or None, hint=words.as_fields(device.hint or "") or None
     )
     text = _template("report_device.html.j2").render(
-        report=sanitize_record(report), device=sanitize_record(device), **_pictures(report)
+        report=sanitize_record(report),
+        device=sanitize_record(device),
+        waves={number: sanitize(name) for number, name in waves.items()},
+        **_pictures(report),
     )
     return Markup(text)  # noqa: S704 -- the template escapes all that it is given
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 from flashferry.core import units
 from flashferry.core.units import counted
+from flashferry.model.exit_codes import ExitCode
 from flashferry.model.policy import settings, with_the_plan
 from inventory.transport_policy import USUAL
 
@@ -156,9 +157,9 @@ def _advised(sentence: str, advice: str | None) -> str:
     return f"{sentence}. {advice}" if advice else sentence
 
 
-_COMMAND = r"'(?:[^'\\s]*/)?flashferry [^']*'"
+_QUOTED = r"""(?<!\w)(?:'[^']*'|"[^"]*")(?!\w)"""
 _OPTION = re.compile(
-    rf"(?P<command>{_COMMAND})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
+    rf"(?P<quoted>{_QUOTED})|(?<![\w-])(?P<option>--[a-z][a-z0-9-]*[a-z0-9])(?: (?P<value>[0-9]+|[a-z]+))?"
 )
 _FIELDS = {
     **dict.fromkeys(("--until", "--window"), '"Window"'),
@@ -169,13 +170,28 @@ _FIELDS = {
 """Fields and buttons of pages, by options that are no setting of a form."""
 
 
+_ON_PAGES = {
+    ExitCode.OK.meaning_for(
+        "plan"
+    ): "all devices are in the plan, or need nothing; the plan's page shows whether it fits its window",
+    ExitCode.UNFINISHED.meaning_for("stage"): (
+        "some devices were interrupted or not started, none failed; "
+        '"Restore and resume" on the page of the run stages them'
+    ),
+    ExitCode.RESTORE_INCOMPLETE.meaning_for("recover"): (
+        'some devices are not proven to be what they were; "Restore devices" on the page of the run tries again'
+    ),
+}
+"""Meanings of exit codes that name a key of the JSON or a command, as pages show them."""
+
+
 def as_fields(text: str) -> str:
     """Return a text with the fields of the forms of the service in place of command-line options.
 
     Readers of a page have no command line. A setting that no form has is called by its label; an admin sets it.
-    Whole commands in quotes stay: what has no page is done by them.
+    What is in quotes stays: whole commands, by which what has no page is done, and values that a person entered.
     """
-    return _OPTION.sub(_as_field, text)
+    return _ON_PAGES.get(text) or _OPTION.sub(_as_field, text)
 
 
 def _as_field(found: re.Match[str]) -> str:

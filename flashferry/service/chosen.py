@@ -19,7 +19,8 @@ WITH_THE_PLAN, AT_THE_START = with_the_plan(), at_the_start()
 def with_settings(offered: tuple[Setting, ...]) -> Callable[[type[Body]], type[Body]]:
     """Return a class decorator that adds a field for each setting to a request body."""
     fields: dict[str, Any] = {
-        one.name: (bool | None if one.off else bool, Field(one.default, description=one.explained)) for one in offered
+        one.name: (bool | None if one.default is None else bool, Field(one.default, description=one.explained))
+        for one in offered
     }
 
     def add(body: type[Body]) -> type[Body]:
@@ -46,7 +47,12 @@ def chosen_by_form(offered: tuple[Setting, ...]) -> Callable[[Request], Any]:
 def form_rows(offered: tuple[Setting, ...]) -> list[dict[str, object]]:
     """Return settings as rows of a form, each with its choices: on, off or default."""
     return [
-        {"name": one.name, "label": one.label, "help": as_fields(one.explained), "none": one.none if one.off else None}
+        {
+            "name": one.name,
+            "label": one.label,
+            "help": as_fields(one.explained),
+            "none": one.none if one.default is None else None,
+        }
         for one in offered
     ]
 
@@ -63,5 +69,9 @@ _SWITCHED = {"true": True, "false": False}
 
 
 def _chosen(given: Mapping[str, object], offered: tuple[Setting, ...]) -> dict[str, object]:
-    """Return the settings that were switched on, or off where a setting can be switched off."""
-    return {one.name: given[one.name] for one in offered if given[one.name] or (given[one.name] is False and one.off)}
+    """Return the settings that were switched on, or off where neither is the default."""
+    return {
+        one.name: given[one.name]
+        for one in offered
+        if given[one.name] or (given[one.name] is False and one.default is None)
+    }

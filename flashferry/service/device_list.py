@@ -84,7 +84,7 @@ def listed_devices(service: Service, actor: Actor) -> DeviceList:
     unread = devices_with_facts(service.state, [one.host for one in known.values() if not one.model])
     earlier = {one.host: one for one in unread if is_visible(one.site, sites)}
     copied = copied_at(service.state)
-    history = History.read(service.state)
+    history = History.read(service.state, counts_damaged=False)
     alive = alive_runs(service, known.values())
     hosts, trouble = inventory_hosts(service)
     places = {one.host: (one.address, one.site) for one in known.values()} | dict(hosts)

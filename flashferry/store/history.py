@@ -61,13 +61,18 @@ class History:
         self.damaged = damaged
 
     @classmethod
-    def read(cls, directory: Path, now: datetime | None = None) -> History:
+    def read(cls, directory: Path, now: datetime | None = None, *, counts_damaged: bool = True) -> History:
         """Read the history of a state directory, which may not exist.
+
+        Args:
+            directory: The state directory.
+            now: Time for ages; None for the current time.
+            counts_damaged: Whether to count unreadable rows, which takes as long as all else.
 
         Raises:
             ConfigInvalid: The journal cannot be read.
         """
-        rows = read_rows(directory)
+        rows = read_rows(directory, counts_damaged=counts_damaged)
         return cls(rows.measurements, probes=rows.probes, now=now, damaged=rows.damaged)
 
     @property

@@ -175,8 +175,12 @@ class HistoryRows:
     damaged: int = 0
 
 
-def read_rows(directory: Path) -> HistoryRows:
+def read_rows(directory: Path, *, counts_damaged: bool = True) -> HistoryRows:
     """Read all timed copies of a state directory.
+
+    Args:
+        directory: The state directory.
+        counts_damaged: Whether to count unreadable rows, for which all records of all runs are parsed.
 
     Raises:
         ConfigInvalid: The journal cannot be read.
@@ -185,7 +189,7 @@ def read_rows(directory: Path) -> HistoryRows:
     with reading(directory) as database:
         if database is not None:
             found.measurements.extend(map(_measurement, all_transfers(database)))
-            found.damaged = damaged_records(database)
+            found.damaged = damaged_records(database) if counts_damaged else 0
             for word in probe_rows(database):
                 found.probes[word.host] = ProbeWord(
                     at=word.updated_at,

@@ -418,8 +418,9 @@ def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
     query = (
         "SELECT host, updated_at, json_extract(record, '$.probe.worth.is_worth'), "
         "json_extract(record, '$.probe.worth.reason'), json_extract(record, '$.transport') "
-        "FROM devices JOIN runs USING (run_id) "
-        "WHERE verb = 'probe' AND CASE WHEN json_valid(record) THEN json_type(record, '$.probe.worth') END = 'object' "
+        # Of the index: by a join all records of all runs would be parsed first.
+        "FROM devices WHERE run_id IN (SELECT run_id FROM runs WHERE verb = 'probe') "
+        "AND CASE WHEN json_valid(record) THEN json_type(record, '$.probe.worth') END = 'object' "
         "ORDER BY updated_at"
     )
     return [ProbeRow(*row) for row in database.execute(query)]

@@ -8,6 +8,8 @@
   const runs = (body.dataset.runs || "").split(" ").filter(Boolean);
   const age = document.getElementById("age"), alarm = document.getElementById("alarm");
   const tables = new Map();
+  const offers = document.querySelector("[data-cell=offers]");
+  let offered = offers ? offers.textContent : "", offeredAt = "";
   let newsAt = performance.now(), behindS = 0, alarmText = alarm ? alarm.textContent : "";
 
   for (const place of document.querySelectorAll("[data-table]")) {
@@ -32,6 +34,7 @@
   function put(cell, value) {
     const [text, tone, path] = Array.isArray(value) ? value : [value, "", ""];
     if (cell.tagName === "PROGRESS") cell.value = Number(text);
+    else if (cell === offers) offered = text;
     else if (cell === alarm) { alarmText = text; if (!body.classList.contains("stale")) setText(cell, text); }
     else setText(cell, text);
     if ((cell.dataset.tone || "") !== tone) cell.dataset.tone = tone;
@@ -46,12 +49,22 @@
     for (const [name, change] of Object.entries(said.tables)) {
       for (const table of tables.get(said.group + " " + name) || []) patch(table, change, said.kind === "whole");
     }
+    if (offers && said.group === runs[0]) { offeredAt = said.at; renew(); }
     if (said.group !== "tonight") return;
     // The person chose another time zone in another tab: headings name the old one.
     if (said.zone !== body.dataset.zone) location.reload();
     newsAt = performance.now();
     behindS = said.age_s;
     tick();
+  }
+
+  // Other actions are offered now: the page is loaded again, unless a form that is still good is being filled in.
+  // News older than the page, which a worker keeps for a moment, say nothing.
+  function renew() {
+    if (offered === offers.textContent || offeredAt <= offers.dataset.at) return;
+    const isTyping = [...document.querySelectorAll("form[method=post] input:not([type=hidden])")].some((one) => one.value !== one.defaultValue);
+    const isStillAlive = [offered, offers.textContent].every((one) => /^(alive|wave )/.test(one));
+    if (!isTyping || !isStillAlive) location.reload();
   }
 
   function patch(table, change) {

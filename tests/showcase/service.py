@@ -209,8 +209,8 @@ def _images(service: Service, said: str, names: Sequence[str]) -> tuple[str, str
     unknown, arriving = "c2900-universalk9-mz.SPA.157-3.M8.bin", "c1100-universalk9.17.12.04.SPA.bin"
     made = (
         (IMAGES[0], ImageState.PUBLISHED, "its SHA-512 is the one that the vendor published (Bulk Hash of 2026-11-12)"),
-        (IMAGES[1], ImageState.APPROVED, f"root vouches for it: {said[:90]}"),
-        (unknown, ImageState.UNKNOWN, "nobody has published it that we know of, and nobody vouches for it"),
+        (IMAGES[1], ImageState.APPROVED, f"root approved it: {said[:90]}"),
+        (unknown, ImageState.UNKNOWN, "no published digest is known"),
         ("cat9k_lite_iosxe.17.12.04.SPA.bin", ImageState.MISMATCH, "its SHA-512 is not the one that jan pasted"),
         (arriving, ImageState.UPLOADING, ""),
     )

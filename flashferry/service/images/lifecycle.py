@@ -55,7 +55,7 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
     stated = checked_sha512(sha512)
     with service.database.reading() as database:
         before = found(database, name)
-    _check_state(before, "held against what was published", _AT_REST)
+    _check_state(before, "verified", _AT_REST)
     contents = read_file(service, before)
 
     def judge(database: sqlite3.Connection, image: StoredImage) -> StoredImage:
@@ -63,7 +63,7 @@ def verify(service: Service, actor: Actor, name: str, sha512: str = "") -> Store
             image = replace(image, stated_sha512=stated, stated_by=actor.name)
         return judged_anew(service, database, image, contents)
 
-    return _changed(service, actor, "image.verified", name, judge, of=_AT_REST)
+    return _changed(service, actor, "image.verified", name, judge, done="verified", of=_AT_REST)
 
 
 def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
@@ -78,7 +78,9 @@ def approve_unpublished(service: Service, actor: Actor, name: str, reason: str) 
         details = f"{actor.name} approved it: {reason}"
         return replace(image, state=ImageState.APPROVED, approved_by=actor.name, state_reason=details)
 
-    return _changed(service, actor, "image.vouched", name, change, of=(ImageState.UNKNOWN,), reason=reason)
+    return _changed(
+        service, actor, "image.vouched", name, change, done="approved", of=(ImageState.UNKNOWN,), reason=reason
+    )
 
 
 def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredImage | None:
@@ -123,7 +125,7 @@ def take_away(service: Service, actor: Actor, name: str, reason: str) -> StoredI
             hidden_at=hidden_at,
         )
 
-    return _changed(service, actor, "image.hidden", name, change, of=_AT_REST, reason=reason)
+    return _changed(service, actor, "image.hidden", name, change, done="removed", of=_AT_REST, reason=reason)
 
 
 def bring_back(service: Service, actor: Actor, name: str, reason: str) -> StoredImage:
@@ -136,7 +138,9 @@ def bring_back(service: Service, actor: Actor, name: str, reason: str) -> Stored
             raise _conflict(name, "another file of that name is in the image folder; move that one away first")
         return replace(image, state=image.state_before_hidden, state_before_hidden=None, hidden_by=None, hidden_at=None)
 
-    return _changed(service, actor, "image.brought_back", name, change, of=(ImageState.HIDDEN,), reason=reason)
+    return _changed(
+        service, actor, "image.brought_back", name, change, done="restored", of=(ImageState.HIDDEN,), reason=reason
+    )
 
 
 def remove(service: Service, actor: Actor, image: StoredImage, reason: str) -> None:
@@ -221,12 +225,13 @@ def _changed(
     name: str,
     change: _Change,
     *,
+    done: str,
     of: tuple[ImageState, ...],
     reason: str = "",
 ) -> StoredImage:
     with service.deciding(actor, action, object_of(name), unnoted=(NotFound,)) as database:
         before = found(database, name)
-        _check_state(before, action.partition(".")[2].replace("_", " "), of)
+        _check_state(before, done, of)
         after = change(database, before)
         store.set_image(database, after, was=before.state)
         service.note(
@@ -241,8 +246,8 @@ def _changed(
 
 def _check_state(image: StoredImage, done: str, of: tuple[ImageState, ...]) -> None:
     if image.state not in of:
-        states = ", ".join(of)
-        raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state}")
+        states = ", ".join(one.label for one in of)
+        raise _conflict(image.name, f"expected one that is {states} to be {done}, found that it is {image.state.label}")
 
 
 def _conflict(name: str, why: str) -> ServiceError:

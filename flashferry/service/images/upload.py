@@ -110,7 +110,9 @@ def go_on(service: Service, actor: Actor, name: str, offset: int, length: int | 
         image = found(database, name)
         promised = store.outstanding_bytes(database, but=name)
     if image.state is not ImageState.UPLOADING:
-        raise _conflict(f"image {name}: it is complete, and {image.state}", image.size_bytes, "Nothing is left to send")
+        raise _conflict(
+            f"image {name}: it is complete, and {image.state.label}", image.size_bytes, "Nothing is left to send"
+        )
     if length is not None and offset + length > image.size_bytes:
         raise _too_much(image.name, image.size_bytes)
     place = place_of(service, name, ImageState.UPLOADING)
@@ -173,7 +175,9 @@ def complete(service: Service, actor: Actor, turn: UploadSession) -> StoredImage
         before = found(database, turn.name)
         if before.state is not ImageState.UPLOADING:
             raise _conflict(
-                f"image {turn.name}: it is {before.state} by now", before.size_bytes, "See its state on the page Images"
+                f"image {turn.name}: it is {before.state.label} by now",
+                before.size_bytes,
+                "See its state on the page Images",
             )
         image = whole(service, database, replace(before, size_bytes=turn.offset, received_bytes=turn.offset), contents)
         store.set_image(database, image, was=before.state)
@@ -251,7 +255,7 @@ def facts_of(image: StoredImage) -> dict[str, object]:
 
 def _existing_upload(known: StoredImage, new: NewImage, stated: str) -> StoredImage:
     if known.state is not ImageState.UPLOADING:
-        what = "was removed, and can be restored" if known.state is ImageState.HIDDEN else f"is {known.state}"
+        what = "was removed, and can be restored" if known.state is ImageState.HIDDEN else f"is {known.state.label}"
         raise Conflict(
             f"image {new.name}: expected a name that is free, found one that {what}",
             hint="See its state on the page Images; another file needs another name",

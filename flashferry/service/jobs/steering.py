@@ -22,6 +22,8 @@ from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import StoredRun
 
 _ACTION = "job.cancel"
+CANCELLED = "cancelled by "
+"""Start of the sentence of a cancelled job; the canceller's name and reason follow."""
 
 
 def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
@@ -42,7 +44,7 @@ def cancel(service: Service, actor: Actor, job_id: str, reason: str) -> Job:
                 hint="Give a reason; it is in the audit and shown with the job",
             )
         with service.database.writing() as database:
-            sentence = f"cancelled by {actor.name}: {reason}"
+            sentence = f"{CANCELLED}{actor.name}: {reason}"
             is_ours = cancel_job(database, job_id, at=service.moment(), sentence=sentence)
             now = job_of(database, job_id) or job
             if not is_ours:

@@ -194,6 +194,11 @@ class SnapshotReader:
             self._last = self._read_or_last(now, last)
             return self._last
 
+    def renew(self) -> None:
+        """Read a snapshot now, so that a change just made is in it."""
+        with self._busy:
+            self._last = self._read_or_last(self._service.now(), self._last)
+
     def some(self, run_ids: Sequence[str]) -> Snapshot:
         """Return a snapshot of the given runs, which may be old. Raises `ConfigInvalid`."""
         snapshot = self.read()

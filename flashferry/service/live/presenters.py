@@ -20,6 +20,7 @@ from flashferry.service.listing import Listing, listing
 from flashferry.service.live.collect import Snapshot
 from flashferry.service.live.snapshot import SILENT_RUN_S, DeviceNow, RunNow, Totals, sum_up, sums_of
 from flashferry.service.notices import key_of_unrestored
+from flashferry.store.service.jobs import RECOVERS, Job
 
 Row = Mapping[str, "Cell"]
 Table = Mapping[str, Row]
@@ -167,7 +168,7 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             urgency=Urgency.DEAD if is_dead else Urgency.NOT_RESTORED,
             what=run.run_id,
             sentence=f"{how} and left {count} changed and not restored: {_names(run.unrestored)}",
-            since=run.last_event_at if is_dead else run.finished_at or "",
+            since=run.last_seen_at if is_dead else run.finished_at or "",
             path=path,
         )
     elif run.state is RunState.DIED and any(one.phase is Phase.NOT_STARTED for one in run.devices):
@@ -177,18 +178,20 @@ def _of_run(run: RunNow, now: datetime, done_later: frozenset[str]) -> Iterator[
             urgency=Urgency.HELD,
             what=run.run_id,
             sentence=f"died; nothing is left changed, {left}",
+            since=run.last_seen_at,
             path=path,
         )
     if run.is_alive:
         yield from _of_one_alive(run, now, path)
     for phase, urgency in () if run.unrestored else _ENDS.items():
-        hosts = [one.host for one in run.devices if one.phase is phase and one.host not in done_later]
-        if hosts:
+        ended = [one for one in run.devices if one.phase is phase and one.host not in done_later]
+        if ended:
             yield ActionItem(
                 key=f"{phase} {run.run_id}",
                 urgency=urgency,
                 what=run.run_id,
-                sentence=f"{counted(len(hosts), 'device')} {phase.label}: {_names(hosts)}",
+                sentence=f"{counted(len(ended), 'device')} {phase.label}: {_names([one.host for one in ended])}",
+                since=min(one.updated_at for one in ended),
                 path=f"{path}?state={phase.label}",
             )
 
@@ -392,7 +395,7 @@ def _item_row(item: ActionItem, now: datetime) -> Row:
         "word": Cell(_URGENT_WORDS[item.urgency], "bad" if item.urgency.is_red else "warn"),
         "what": Cell(sanitize(item.what), "", item.path),
         "sentence": Cell(sanitize(item.sentence)),
-        "since": Cell(clock(at, now)) if (at := time_of(item.since)) is not None else _NONE,
+        "since": Cell(clock(at, now)) if (at := time_of(item.since)) is not None else Cell(""),
     }
 
 
@@ -472,8 +475,17 @@ def _run_end(run: RunNow, now: datetime) -> Cell:
     return Cell(f"{end.text}, {spare.text}", spare.tone) if spare.text else end
 
 
+def _offers(run: RunNow, job: Job | None) -> str:
+    """Return what the actions offered on a run's page depend on: a page that shows others is loaded again."""
+    if run.is_alive:
+        return "alive" if run.waiting_wave is None else f"wave {run.waiting_wave}"
+    if job is not None and job.is_open and job.kind in RECOVERS:
+        return f"{job.kind} at work"
+    return "left changed" if run.unrestored else "over"
+
+
 def _ended_at(run: RunNow, now: datetime) -> Cell:
-    at = time_of(run.finished_at or "")
+    at = time_of(run.finished_at or (run.last_seen_at if run.state is RunState.DIED else ""))
     return Cell(clock(at, now)) if at is not None else _NONE
 
 
@@ -496,6 +508,7 @@ def run_board(
     end, spare = _end([run], snapshot.at)
     events_view = time_of(run.last_event_at) if run.is_alive else None
     silent_s = (snapshot.at - events_view).total_seconds() if events_view is not None else None
+    job = snapshot.jobs.get(run.run_id)
     head = dict(run_row(run, snapshot)) | {
         "copying": Cell(str(run.whole.copying)),
         "waiting": Cell(str(run.whole.waiting)),
@@ -507,6 +520,7 @@ def run_board(
         "window": _window([run], snapshot.at),
         "hold": Cell(sanitize(_hold_text(run, snapshot.at)), "warn" if run.hold else ""),
         "steering": Cell("", run.hold),
+        "offers": Cell(_offers(run, job)),
     }
     if devices is not None:
         head["listed"] = Cell(counted(listed, "device"))

@@ -195,6 +195,11 @@ class RunNow(Struct, frozen=True, kw_only=True):
         """Return whether its process is alive."""
         return self.state is RunState.ALIVE
 
+    @property
+    def last_seen_at(self) -> str:
+        """Return the time of its last event, else of the journal's last change of a device, ISO 8601."""
+        return self.last_event_at or max((one.updated_at for one in self.devices), default=self.started_at)
+
     def wave_label(self, wave: int) -> str:
         """Return how a wave is called."""
         return wave_label(wave, self.wave_names.get(wave, ""))
@@ -252,7 +257,7 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         waiting_wave=status.waiting_wave if is_alive else None,
         # That a wave waits is in the journal: an event of it alone is older.
         hold=(status.hold or events_view.hold.removeprefix("waiting")) if is_alive else "",
-        hold_since=events_view.hold_since or run.held_since,
+        hold_since=(events_view.hold_since if events_view.hold else "") or run.held_since or _wave_waits_since(run),
         until=_time(Node(run.request).text("until")),
         last_event_at=events_view.last_at,
         resumed=status.resumed,
@@ -261,6 +266,14 @@ def run_now(run: FollowedRun, events_view: EventView, forecast: Forecast, now: d
         steer_requests=run.steer_requests,
     )
     return _summed(made, forecast, now)
+
+
+def _wave_waits_since(run: FollowedRun) -> str:
+    """Return when the last device before the waiting wave changed: then the wave began to wait. Empty if none waits."""
+    waiting = run.status.waiting_wave
+    if waiting is None:
+        return ""
+    return max((one.updated_at for one in run.status.devices if 0 <= one.wave < waiting), default="")
 
 
 def _waves_ahead(run: FollowedRun, devices: Iterable[DeviceNow]) -> tuple[int, ...]:

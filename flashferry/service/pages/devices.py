@@ -203,7 +203,7 @@ def device(name: str, service: TheService, actor: TheActor) -> object:
     sites = sites_of(actor)
     had = [one for one in device_runs(service.state, name) if is_visible(one.site, sites)]
     alive = alive_runs(service, had)
-    history, run_ids = History.read(service.state), {one.run_id for one in had}
+    history, run_ids = History.read(service.state, counts_damaged=False), {one.run_id for one in had}
     copies = [one for one in history.of(name) if one.run_id in run_ids]
     return {
         "device": mine,

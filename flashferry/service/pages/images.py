@@ -214,7 +214,7 @@ def _broken() -> ServiceError:
 
 
 def _row(service: Service, image: StoredImage) -> dict[str, object]:
-    return {"tone": _TONES[image.state]} | image_json(service, image)
+    return {"tone": _TONES[image.state], "label": image.state.label} | image_json(service, image)
 
 
 def _back(name: str) -> Response:

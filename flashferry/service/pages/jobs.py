@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query
 from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
+from flashferry.reports.words import as_fields
 from flashferry.service.api.depends import FormProse, TheActor, TheService
 from flashferry.service.jobs.results import MOST_RESULT_BYTES, device_results, error_of, job_output
-from flashferry.service.jobs.steering import cancel, may_cancel
+from flashferry.service.jobs.steering import CANCELLED, cancel, may_cancel
 from flashferry.service.listing import listing
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.run_visibility import latest_seen, seen_job
@@ -66,8 +67,8 @@ def job(service: TheService, actor: TheActor, job_id: str, page: Page = 1) -> ob
         "is_open": whole.is_open,
         "sees_all": output.is_whole,
         "tone": _tone(whole),
-        "meaning": str(output.document.get("meaning", "")),
-        "error": error_of(output.document),
+        "meaning": as_fields(str(output.document.get("meaning", ""))),
+        "error": as_fields(error_of(output.document)),
         "has_devices": bool(found),
         "list": listing(found, {}, path=link("/jobs", job_id), page=page),
         "size_bytes": output.size_bytes,
@@ -88,9 +89,11 @@ def job_row(job: Job, actor: TheActor) -> dict[str, object]:
     """Return a job as a row of a table."""
     names = (
         *("job_id", "run_id", "digest", "requested_by", "reason", "created_at", "started_at", "ended_at"),
-        *("not_before", "until", "exit_code", "sentence"),
+        *("not_before", "until", "exit_code"),
     )
     return {name: getattr(job, name) for name in names} | {
+        # The reason of a cancellation is the canceller's own words.
+        "sentence": job.sentence if job.sentence.startswith(CANCELLED) else as_fields(job.sentence),
         "kind": job.kind.value,
         "title": _TITLES[job.kind],
         "state": job.state.value,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Form, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from flashferry.service.api import plans as api
-from flashferry.service.api.depends import FormName, FormNames, FormProse, Number, TheActor, TheService
+from flashferry.service.api.depends import FormName, FormNames, FormProse, TheActor, TheService
 from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, carried_rows, chosen_by_form, form_rows
 from flashferry.service.entered_text import sites_text
 from flashferry.service.images.verification import usable_images
@@ -17,7 +17,7 @@ from flashferry.service.known_names import operated_sites
 from flashferry.service.pages.frame import link, view_page
 from flashferry.service.pages.jobs import job_row
 from flashferry.service.plans import deciding
-from flashferry.service.plans.deciding import Verb, approve_wave, obstacles
+from flashferry.service.plans.deciding import Verb, obstacles
 from flashferry.service.plans.eligibility import MOST_BYTES, database_obstacle, found, offer, plan_in
 from flashferry.service.plans.planning import PlanSpec, begin, being_made, make_plan
 from flashferry.service.plans.serializers import plan_json
@@ -186,15 +186,6 @@ def rehearse(service: TheService, actor: TheActor, digest: str) -> Response:
     """Request a job that shows the commands of a run and changes nothing."""
     begin(service, actor, digest, rehearse=True)
     return _back(digest)
-
-
-@router.post("/runs/{run_id}/waves/{wave}/approve")
-def approve_one(
-    service: TheService, actor: TheActor, run_id: str, wave: Number, digest: FormName = "", comment: FormProse = ""
-) -> Response:
-    """Approve the waves of a run up to one, for the plan that the page showed."""
-    approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
-    return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER)
 
 
 def _why_not(actor: Actor, verb: Verb, stored: StoredPlan) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from msgspec.structs import replace
 from starlette.responses import RedirectResponse
 
@@ -39,7 +39,7 @@ from flashferry.service.run_visibility import is_open, job_seen, sites_of
 from flashferry.store.control_requests import SteerKind
 from flashferry.store.history import History
 from flashferry.store.service.database import moment
-from flashferry.store.service.jobs import jobs_of_run
+from flashferry.store.service.jobs import RECOVERS, jobs_of_run
 from flashferry.store.service.plans import plan_of
 from flashferry.store.stored_run import read_run
 from inventory.transport_policy import USUAL
@@ -50,9 +50,11 @@ router = APIRouter(include_in_schema=False)
 def _form(act: Callable[[TheService, Actor, str, str], object]) -> Callable[..., RedirectResponse]:
     """Return a route for a form that applies an action with a reason to a run."""
 
-    def take(service: TheService, actor: TheActor, run_id: str, reason: FormProse = "") -> RedirectResponse:
+    def take(
+        request: Request, service: TheService, actor: TheActor, run_id: str, reason: FormProse = ""
+    ) -> RedirectResponse:
         act(service, actor, run_id, reason)
-        return _back(run_id)
+        return _back(request, run_id)
 
     return take
 
@@ -73,6 +75,7 @@ for _path, _act in (
 
 @router.post("/runs/{run_id}/approve")
 def approve(
+    request: Request,
     service: TheService,
     actor: TheActor,
     run_id: str,
@@ -82,7 +85,22 @@ def approve(
 ) -> RedirectResponse:
     """Approve the waves of a run up to one, for the plan that the page showed."""
     approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
-    return _back(run_id)
+    return _back(request, run_id)
+
+
+@router.post("/runs/{run_id}/waves/{wave}/approve")
+def approve_one(
+    request: Request,
+    service: TheService,
+    actor: TheActor,
+    run_id: str,
+    wave: Annotated[int, Path(ge=0, le=100_000)],
+    digest: FormName = "",
+    comment: FormProse = "",
+) -> RedirectResponse:
+    """Approve the waves of a run up to one, for the plan that the page showed."""
+    approve_wave(service, actor, run_id, wave, digest=digest, comment=comment)
+    return _back(request, run_id)
 
 
 def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]:
@@ -95,11 +113,15 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     approves = actor.may({Role.APPROVER}, sites)
     with service.database.reading() as database:
         plan = plan_of(database, run.plan_digest) if run.plan_digest is not None else None
-    is_over = not run.is_alive
+        jobs = jobs_of_run(database, run.run_id)
+    recovery = next((one for one in jobs if one.is_open and one.kind in RECOVERS), None)
+    # While a job restores the devices, a second one would be refused.
+    is_free = not run.is_alive and recovery is None
     return {
         "steers": operates and run.is_alive,
-        "restores": operates and is_over and bool(run.unrestored),
-        "resumes": operates and is_over and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
+        "recovery": job_row(seen, actor) if recovery is not None and (seen := job_seen(actor, recovery)) else None,
+        "restores": operates and is_free and bool(run.unrestored),
+        "resumes": operates and is_free and run.verb == "stage" and plan is not None and run.whole.resumable > 0,
         "approves": approves and bool(run.waves_ahead),
         "says_yes": approves and run.is_alive and run.waiting_wave is not None,
         "is_maker": plan is not None and plan.made_by == actor.name,
@@ -110,7 +132,9 @@ def offered(service: TheService, actor: Actor, run: RunNow) -> dict[str, object]
     }
 
 
-def _back(run_id: str) -> RedirectResponse:
+def _back(request: Request, run_id: str) -> RedirectResponse:
+    """Redirect to a run's page after an action on the run, which the page then shows."""
+    snapshot_reader_of(request).renew()
     return RedirectResponse(link("/runs", run_id), HTTPStatus.SEE_OTHER.value)
 
 
@@ -192,6 +216,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
     before = speeds_before(
         History.read(service.state), {host: str(stored.devices[0].record.get("transport") or USUAL)}, stored.started_at
     )
+    waves = {number: found.wave_label(number) for number in found.waves}
     report = build_report(stored, written_at=moment(snapshot.at), written_by=report_author(), before=before)
     return {
         "run_id": run_id,
@@ -201,7 +226,7 @@ def device(request: Request, run_id: str, host: str, service: TheService, actor:
         "device": mine,
         "report": _without_samples(to_json(report.devices[0])),
         "shown": device_row(found, mine, service.settings.site_names),
-        "section": device_section(report, report.devices[0]),
+        "section": device_section(report, report.devices[0], waves if len(waves) > 1 else {}),
     }
 
 

@@ -125,7 +125,7 @@ SHOWN_NIGHTS = 30
 def trends(service: TheService, actor: TheActor) -> object:
     """Return speeds by day and by site, and the series of lab nights."""
     site_of = {one.host: one.site for one in listed_devices(service, actor).devices if one.last is not None}
-    history = History.read(service.state)
+    history = History.read(service.state, counts_damaged=False)
     copies = [one for host in site_of for one in history.of(host)]
     return {
         "sites": [as_dict(one) | {"gain": one.gain} for one in site_speeds(copies, site_of)],

@@ -24,6 +24,14 @@ class ImageState(StrEnum):
     MISMATCH = "mismatch"
     HIDDEN = "hidden"
 
+    @property
+    def label(self) -> str:
+        """Return it in words for users."""
+        return _LABELS.get(self, self.value)
+
+
+_LABELS = {ImageState.UPLOADING: "uploading", ImageState.APPROVED: "approved", ImageState.HIDDEN: "removed"}
+
 
 USABLE = frozenset({ImageState.PUBLISHED, ImageState.APPROVED})
 """States in which plans can use an image, and in which it can be golden."""

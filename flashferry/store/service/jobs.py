@@ -40,6 +40,9 @@ class JobState(StrEnum):
 RUNS = frozenset({JobKind.STAGE, JobKind.RESUME})
 """Kinds that carry out a plan."""
 
+RECOVERS = frozenset({JobKind.RECOVER, JobKind.RESUME})
+"""Kinds that restore what a run left changed; a resume does so first."""
+
 OPEN = frozenset({JobState.QUEUED, JobState.STARTING, JobState.RUNNING})
 """States of a job that has not ended."""
 

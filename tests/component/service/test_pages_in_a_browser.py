@@ -144,6 +144,30 @@ def test_an_event_comes_to_the_page(browser, state):
 
 
 @pytest.mark.soak
+def test_a_page_that_stays_open_offers_what_fits_the_run(browser, state):
+    """Pause while it runs, what is left to do once it is over; nobody loads the page again. What is typed is kept."""
+    with Journal(state) as journal, serving(state, free_port()) as served:
+        run_id = journal.begin_run("stage", {"policy": {"policy": {"approve": True}}})
+        for wave, host in enumerate(("r1", "r2")):
+            journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios", site="AMS", wave=wave)
+        page = signed_in(browser, served.url, cookie_of(state, Role.OPERATOR, Role.APPROVER)).new_page()
+        page.goto(f"/runs/{run_id}")
+        until(lambda: is_live(page))
+        assert page.get_by_role("button", name="Pause").is_visible()
+        reason = page.get_by_label("Reason", exact=True)
+        reason.fill("storm")
+        journal.set_waiting_wave(run_id, 1)
+        until(lambda: "waits for approval" in page.locator("[data-cell=hold]").inner_text())
+        assert reason.input_value() == "storm", "a form that is being filled in stays"
+        reason.fill("")
+        page.get_by_role("button", name=re.compile("Approve wave 1")).wait_for()
+        journal.finish_run(run_id)
+        page.get_by_role("button", name="Pause").wait_for(state="detached")
+        assert "ended" in page.locator("[data-cell=state]").first.inner_text()
+        assert page.get_by_role("button", name=re.compile("Approve wave")).count() == 0
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [1400, 400])
 def test_hostile_names_stay_text_nothing_is_fetched_elsewhere_and_no_page_scrolls_sideways(browser, state, width):
     """On every page, by the server's templates and by the script alike; the content policy complains of nothing."""

@@ -19,7 +19,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.values import replace
 from flashferry.model.states import RunState
 from flashferry.reports.as_csv import COLUMNS, report_csv, safe
-from flashferry.reports.as_html import MOST_OPENED, report_html
+from flashferry.reports.as_html import MOST_OPENED, device_section, report_html
 from flashferry.reports.as_json import report_document, report_json, report_schema
 from flashferry.reports.headline import configuration_line, state_line
 from flashferry.reports.junit import report_junit
@@ -308,6 +308,17 @@ def test_the_table_names_what_needs_attention_first(three, report):
     assert lines[attention + 1].startswith("xe2: failed at verify: bootflash:isr-image")
     assert [line.split()[0] for line in lines[devices + 2 : devices + 5]] == ["xe1", "ios1", "xe2"]
     assert any(line.startswith("Checks: ") for line in lines)
+
+
+def test_the_first_wave_is_shown_as_the_others_are(device, run, report):
+    """Wave 0 too; where there is one wave alone there is nothing to tell apart."""
+    waves = re.compile(r"<dt>Wave</dt><dd>([^<]*)</dd>")
+    several = run(device("r1", wave=0), device("r2", wave=1), device("r3", wave=-1))
+    assert waves.findall(report_html(report(several))) == ["0", "1"]
+    assert waves.findall(report_html(report(run(device("r1", wave=0), device("r2", wave=0))))) == []
+    made = report(run(device("r1", wave=0)))
+    names = {0: "0 (canary)", 1: "1 (site AMS)"}
+    assert waves.findall(device_section(made, made.devices[0], names)) == ["0 (canary)"]
 
 
 def test_the_last_words_of_a_failed_device(record, device, run, report):

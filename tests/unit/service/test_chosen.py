@@ -21,10 +21,16 @@ from flashferry.service.chosen import AT_THE_START, WITH_THE_PLAN, form_rows
         ("its folder, with --image-dir.", 'its folder, with "Image".'),
         ("run 'flashferry recover --forget r1'", "run 'flashferry recover --forget r1'"),
         ("no --option of ours", "no --option of ours"),
+        ("window: expected two times, found '--until 22:00'", "window: expected two times, found '--until 22:00'"),
+        ('title: found "it\'s --add"', 'title: found "it\'s --add"'),
+        (
+            "the devices' limit, --max-hashes 4, isn't",
+            "the devices' limit, the admin's setting \"Hashes at once\": 4, isn't",
+        ),
     ],
 )
 def test_a_page_names_fields_and_no_options(text, expected):
-    """By their labels; a whole command stays a command, for it is what has no page."""
+    """By their labels. What is in quotes stays: a command, which has no page, or what a person typed."""
     assert as_fields(text) == expected
 
 

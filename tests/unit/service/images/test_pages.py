@@ -90,6 +90,11 @@ def test_all_that_may_be_done_by_forms(served, upload):
 
     assert "Approve it" in served.call("GET", f"/images/{NAME}", chief).text
     assert done(f"/images/{NAME}/vouch", reason="why") == 303
+    for path in (f"/images/{NAME}", "/images"):
+        text = served.call("GET", path, chief, headers={"Accept": "text/html"}).text
+        assert '<span class="badge good">approved</span> ' in text.replace("</span>", "</span> "), path
+        assert "chief approved it: why" in text, path
+        assert "vouched" not in text, path
     assert done("/images/golden", model="ws-c2960x-24ts-l", image=NAME) == 303
     assert "WS-C2960X-24TS-L" in served.call("GET", "/images", chief).text
     assert done(f"/images/{NAME}/remove", reason="old") == 409

@@ -70,6 +70,53 @@ def test_a_wave_that_waits_says_since_when():
     assert row["what"].path == f"/runs/{RUN}"
 
 
+@pytest.mark.parametrize(
+    ("found", "since"),
+    [
+        (
+            run(device("r1", "copied", is_held=True, updated_at="2026-11-22T01:41:00+00:00"), state=RunState.DIED),
+            "01:41",
+        ),
+        (run(device("r1", updated_at="2026-11-22T01:40:00+00:00"), state=RunState.DIED), "01:40"),
+        (
+            run(
+                device("r1", "done", outcome="done", updated_at="2026-11-22T01:50:00+00:00"),
+                device("r2", wave=1, updated_at="2026-11-22T01:00:00+00:00"),
+                waiting_wave=1,
+            ),
+            "01:50",
+        ),
+        (
+            run(
+                *(
+                    device(f"r{minute}", "failed", outcome="failed", updated_at=f"2026-11-22T01:{minute}:00+00:00")
+                    for minute in (31, 30)
+                ),
+                state=RunState.FINISHED,
+            ),
+            "01:30",
+        ),
+    ],
+)
+def test_since_is_what_the_journal_knows_where_no_event_says_it(found, since):
+    """The last change of a dead run, the end of the wave before the one that waits, the first failure; no dash."""
+    (row,) = tonight_board(scene(found), {})["needs"].values()
+    assert row["since"].text == since
+
+
+def test_a_dead_run_shows_when_it_was_last_seen():
+    """In place of an end that nobody wrote down."""
+    found = run(device("r1", updated_at="2026-11-22T01:40:00+00:00"), state=RunState.DIED)
+    assert run_board(found, scene(found), {})["run"]["run"]["end_at"].text == "01:40"
+
+
+def test_a_time_that_nobody_knows_is_left_empty():
+    """A dash would say that there is none."""
+    found = scene(lost=(LostDevice(run_id="x", host="r7", address="192.0.2.7"),))
+    (row,) = tonight_board(found, {})["needs"].values()
+    assert row["since"].text == ""
+
+
 WAVES = ({"number": 0, "name": "canary"}, {"number": 1, "name": "site AMS"}, {"number": 2, "name": "site LIM"})
 IN_WAVES = (device("r0", "done", outcome="done", wave=0), device("r1", wave=1), device("r2", wave=2))
 
@@ -79,7 +126,7 @@ def test_a_wave_is_called_the_same_everywhere():
     found = run(*IN_WAVES, waves=WAVES, waiting_wave=1)
     board = run_board(found, scene(found), {})
     assert [row["wave"].text for row in board["waves"].values()] == ["0 (canary)", "1 (site AMS)", "2 (site LIM)"]
-    assert board["run"]["run"]["hold"].text == "Wave 1 (site AMS) waits for approval."
+    assert board["run"]["run"]["hold"].text == "Wave 1 (site AMS) waits for approval since 02:00 UTC."
     assert action_items(scene(found))[0].sentence == "wave 1 (site AMS) waits for approval"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import pytest
 
 from flashferry.core.jobs import JobFolder
+from flashferry.model.exit_codes import ExitCode
 from flashferry.service.jobs.create import ask
 from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.principal import Actor, Grant, Role, Via
@@ -56,28 +58,29 @@ def requested(served, by, kind=JobKind.CHECK, **more) -> str:
     return ask(served.service, by, JobSpec(kind=kind, sites=("AMS",), **more)).job_id
 
 
-def ended(served, job_id: str, document: dict, *, exit_code: int = 0, stderr: str = "") -> None:
+def ended(served, job_id: str, document: dict, *, exit_code: int = 0, stderr: str = "", **more) -> None:
     folder = JobFolder.of(served.service.state, job_id)
     folder.make()
     folder.write(folder.result, json.dumps(document))
     folder.write(folder.stderr, stderr)
     with served.service.database.writing() as database:
         claim_job(database, job_id, at="2026", unit=None)
-        end_job(database, job_id, at="2026", state=JobState.ENDED, exit_code=exit_code, sentence="some devices failed")
+        given = {"sentence": "some devices failed"} | more
+        end_job(database, job_id, at="2026", state=JobState.ENDED, exit_code=exit_code, **given)
 
 
 def test_a_check_is_read_without_a_program(served, anna):
     """Its devices with what was read of them, those with something wrong first; its file to download."""
     job_id = requested(served, anna)
     document = {"schema": "flashferry.check/1", "exit_code": 3, "meaning": "some failed", "devices": [CHECKED, FAILED]}
-    ended(served, job_id, document, exit_code=3, stderr="r2: login refused\n")
+    ended(served, job_id, document, exit_code=3, stderr="r1: fits\nr2: login refused\n")
     ann = served.browser("anna")
     assert f'href="/jobs/{job_id}"' in page(served, ann, "/jobs")
     text = page(served, ann, f"/jobs/{job_id}")
     for part in ("C1111-8P", "17.9.4", "2.00 GB free on bootflash:", "fetched 4 kB", "Some failed", "exit code 3"):
         assert part in text
     assert text.index("login refused. Check its credentials") < text.index("C1111-8P")
-    assert "r2: login refused" in text
+    assert "r1: fits\nr2: login refused</pre>" in text
     assert NASTY not in text
     assert f'href="/api/v1/jobs/{job_id}/result"' in text
     assert served.call("GET", f"/api/v1/jobs/{job_id}/result", ann).json() == document
@@ -93,7 +96,9 @@ def test_a_rehearsal_shows_what_would_be_sent(served, anna):
     (row,) = view(served, served.browser("anna"), f"/jobs/{job_id}")["list"]["rows"]
     assert row["word"] == "would be staged", "nothing was done"
     assert row["commands"] == ["ip tcp window-size 65535", "copy ftp: flash:", "verify", "no ip tcp window-size"]
-    assert "4 commands" in page(served, served.browser("anna"), f"/jobs/{job_id}")
+    text = page(served, served.browser("anna"), f"/jobs/{job_id}")
+    assert "4 commands" in text
+    assert ">ip tcp window-size 65535\ncopy ftp: flash:\nverify\nno ip tcp window-size</pre>" in text
 
 
 def test_readiness_says_what_is_in_the_way(served, anna):
@@ -123,6 +128,39 @@ def test_a_result_that_is_no_document_is_no_error(served, anna):
         job_id = requested(served, anna)
         ended(served, job_id, document)
         assert served.call("GET", f"/jobs/{job_id}", ann).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "shown"),
+    [
+        ("plan", ExitCode.OK, "the plan's page shows whether it fits its window."),
+        ("stage", ExitCode.UNFINISHED, '"Restore and resume" on the page of the run stages them.'),
+        ("recover", ExitCode.RESTORE_INCOMPLETE, '"Restore devices" on the page of the run tries again.'),
+    ],
+)
+def test_a_page_says_an_exit_code_in_words_of_pages(served, anna, kind, code, shown):
+    """Neither a key of the JSON nor a command: those stand in the file and on the command line."""
+    job_id = requested(served, anna)
+    meaning = code.meaning_for(kind)
+    ended(served, job_id, {"exit_code": int(code), "meaning": meaning}, exit_code=int(code), sentence=meaning)
+    ann = served.browser("anna")
+    for path in ("/jobs", f"/jobs/{job_id}"):
+        text = html.unescape(page(served, ann, path))
+        assert shown.removesuffix(".") in text, path
+        assert "'late'" not in text, path
+        assert "--resume" not in text, path
+        assert "'flashferry" not in text, path
+    assert html.unescape(page(served, ann, f"/jobs/{job_id}")).count(shown) == 1
+    assert served.call("GET", f"/api/v1/jobs/{job_id}/result", ann).json()["meaning"] == meaning
+
+
+def test_what_a_person_wrote_is_shown_as_it_was_written(served, anna):
+    """A reason that names an option names it still; sentences of ours name the field."""
+    job_id = requested(served, anna)
+    ann, path = served.browser("anna"), f"/jobs/{job_id}"
+    served.call("POST", f"{path}/cancel", ann, form={"reason": "without --window"})
+    for shown in (path, "/jobs"):
+        assert "ancelled by anna: without --window" in page(served, ann, shown)
 
 
 def test_a_queued_job_is_cancelled_on_its_page(served, anna):

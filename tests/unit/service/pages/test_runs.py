@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 
 import pytest
 
+from flashferry.service.jobs.create import request_job
+from flashferry.service.jobs.job_spec import JobSpec
 from flashferry.service.live.collect import SnapshotReader
+from flashferry.service.principal import SYSTEM
 from flashferry.service.settings import RunSettings, ServiceSettings
 from flashferry.store.grouped_writer import open_database
 from flashferry.store.journal import Journal
 from flashferry.store.service.images import ImageState, add_image
-from flashferry.store.service.jobs import latest_jobs
+from flashferry.store.service.jobs import JobKind, JobState, end_job, latest_jobs
 from tests.contract import stored
 from tests.served import serve
 from tests.unit.service.plans.conftest import image
@@ -132,6 +135,18 @@ def test_a_device_has_what_the_report_says_of_it(tmp_path):
     assert "samples" not in told["report"]["transfers"][0]
 
 
+def test_a_devices_page_names_its_wave_as_the_run_does(served):
+    """By number and name, the first wave too."""
+    waves = [{"number": 0, "name": "canary"}, {"number": 1, "name": "site AMS"}]
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {"waves": waves})
+        for wave in (0, 1):
+            journal.add_device(found, host=f"r{wave}", address="192.0.2.1", port=22, platform="ios", wave=wave)
+        ada = served.browser(served.person("ada", "viewer"))
+        for host, wave in (("r0", "0 (canary)"), ("r1", "1 (site AMS)")):
+            assert f"<dt>Wave</dt><dd>{wave}</dd>" in page(served, ada, f"/runs/{found}/devices/{host}")
+
+
 def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     """With a reason, which stands at the run; who only looks, or operates one of its sites, is offered none."""
     ann = served.browser(served.person("ann", "operator"))
@@ -150,6 +165,15 @@ def test_who_operates_a_run_steps_in_by_forms(served, run_id):
     told = view(served, ann, f"/runs/{run_id}")["run"]
     assert (told["hold"], told["steer_requests"][0]["actor"]) == ("paused", "ann")
     assert served.call("POST", f"/runs/{run_id}/continue", ann, form={"reason": " "}).status_code == 422
+
+
+def test_who_steers_sees_at_once_that_it_was_done(served, run_id, monkeypatch):
+    """On the page that the form leads to, although pages share a snapshot for a while."""
+    monkeypatch.setattr(SnapshotReader, "FRESH_S", 3600.0)
+    ann, path = served.browser(served.person("ann", "operator")), f"/runs/{run_id}"
+    assert "Operator actions so far" not in page(served, ann, path)
+    assert served.call("POST", f"{path}/pause", ann, form={"reason": "storm"}).status_code == 303
+    assert "Operator actions so far" in page(served, ann, path)
 
 
 def test_who_approves_is_offered_the_waves(served, run_id):
@@ -180,6 +204,29 @@ def test_only_a_paused_run_is_continued(served, run_id):
     assert 'value="well"' in answer.text
     assert served.call("POST", f"{path}/pause", ann, form={"reason": "x"}).status_code == 303
     assert served.call("POST", f"{path}/continue", ann, form={"reason": "x"}).status_code == 303
+
+
+def test_while_a_recovery_is_at_work_no_other_is_offered(served):
+    """The page of a dead run names the job; once that has ended without success, an operator may try."""
+    with Journal(served.service.state) as journal:
+        found = journal.begin_run("stage", {})
+        journal.add_device(found, host="r1", address="192.0.2.1", port=22, platform="ios", site="AMS")
+        touch(journal, found, "r1")
+    ann, path = served.browser(served.person("ann", "operator")), f"/runs/{found}"
+    text = page(served, ann, path)
+    assert "Restore devices" in text
+    assert "Recovery is at work" not in text
+    with served.service.database.writing() as database:
+        spec = JobSpec(kind=JobKind.RECOVER, run_id=found, sites=("AMS",), reason="job j1 died")
+        job_id = request_job(served.service, database, SYSTEM, spec).job_id
+    text = page(served, ann, path)
+    assert "Restore devices" not in text
+    assert f'Recovery is at work: <a href="/jobs/{job_id}">job {job_id}</a>' in text
+    with served.service.database.writing() as database:
+        end_job(database, job_id, at="2026", state=JobState.ENDED, exit_code=5, sentence="not proven")
+    text = page(served, ann, path)
+    assert "Restore devices" in text
+    assert "Recovery is at work" not in text
 
 
 def test_stopping_asks_first_and_says_what_happens(served, run_id):

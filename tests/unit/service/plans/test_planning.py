@@ -117,12 +117,12 @@ def test_the_api_answers_with_the_job(able, who):
 
 def test_settings_of_its_run_are_chosen_with_the_plan(able, who):
     """By the names of the policy; what is null, or a switch that is off, is as it would be otherwise."""
-    settings = {"add": True, "ready": False, "dead_man": False, "verify_signature": True}
+    settings = {"add": True, "ready": False, "dead_man": False, "verify_signature": True, "approve": True}
     body = {"sites": ["AMS"], "image": "new.bin"} | settings
     job_id = client(able, who("bob"), router).post("/api/v1/plans/make", json=body).json()["job"]
     with able.database.reading() as database:
         words = job_of(database, job_id).words
-    assert {"--add", "--verify-signature", "--no-dead-man"} <= set(words)
+    assert {"--add", "--verify-signature", "--no-dead-man", "--approve"} <= set(words)
     assert "--ready" not in words
 
 
