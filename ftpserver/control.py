@@ -164,6 +164,14 @@ _UNSENT_REPLIES_BYTES = 16 * 1024
 class BoundedControl(Visitor, FTPHandler):
     """One client's control connection; `session_class` sets `tickets`, `settings` and `options` for a listener."""
 
+    # As in `ImageChannel`; not those that the library deletes, or prints from `__dict__`.
+    __slots__ = (
+        *("_budget", "_cut_off", "_started_s", "client_address", "command_log", "control_syn"),
+        *("_available_facts", "_current_facts", "_current_type", "_dtp_acceptor", "_dtp_connector", "_epsvall"),
+        *("_extra_feats", "_idler", "_in_buffer", "_in_buffer_len", "_last_response", "_log_debug", "_quit_pending"),
+        *("_restart_position", "_rnfr", "attempted_logins", "authenticated", "fs", "password", "started"),
+    )
+
     tickets: ClassVar[TicketService]
     settings: ClassVar[ServerSettings]
     options: ClassVar[FtpOptions]

@@ -216,6 +216,8 @@ OUTCOMES: Mapping[Outcome, OutcomeRow] = {
 
 GOOD_OUTCOMES = frozenset(one for one in Outcome if one.is_good)
 
+_PHASES = frozenset(Phase)
+
 LEFT = "left by the dead run"
 """In place of an outcome in a report's JSON, if a run was killed while it held the device."""
 
@@ -224,9 +226,9 @@ def label_of(outcome: str) -> str:
     """Return the display name of an outcome, a phase or LEFT; other texts unchanged."""
     if outcome == LEFT:
         return Phase.INTERRUPTED.label
-    if outcome in set(Outcome):
+    if outcome in OUTCOMES:
         return Outcome(outcome).label
-    return Phase(outcome).label if outcome in set(Phase) else outcome
+    return Phase(outcome).label if outcome in _PHASES else outcome
 
 
 def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
@@ -237,7 +239,7 @@ def phase_of(outcome: str | None, state: str, *, is_alive: bool) -> Phase:
         state: Its state.
         is_alive: Whether its run is alive.
     """
-    if outcome is not None and outcome in set(Outcome):
+    if outcome is not None and outcome in OUTCOMES:
         return Outcome(outcome).phase
     if state == State.PLANNED:
         return Phase.QUEUED if is_alive else Phase.NOT_STARTED
