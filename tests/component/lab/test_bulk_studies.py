@@ -41,9 +41,10 @@ def test_a_series_is_measured_and_told_and_not_done_again(tmp_path, monkeypatch)
     assert report.played.link_bytes_per_s
     text = document.read_text()
     assert text.startswith("before\n")
-    assert "aes128-gcm" in text
+    assert "| `dd-ssh-2022` |" in text, "a row per study; its arms are in the report"
     assert "cannot be repeated" in text
     assert (tmp_path / "evidence-bulk.svg").read_text().startswith("<svg")
+    assert "aes128-gcm" in (tmp_path / "results" / "report.md").read_text()
     kept = json.loads((tmp_path / "results" / "report.json").read_text())
     assert kept["schema"] == "flashferry.bulk-experiment/1"
     assert before == {path: path.exists() for path in before}
