@@ -222,7 +222,7 @@ def test_no_cap_and_no_pace_is_one_sentence_and_no_login(
         (("--image", "nowhere.bin"), "image nowhere.bin: expected a file, found nothing"),
         (("--image-rules", "nowhere.yaml"), "no image rules at nowhere.yaml"),
         (("--md5", "0" * 32), "--md5 and --sha512 are hashes of an image"),
-        (("--until", "2020-01-01T05:00"), "expected a time to come"),
+        (("--until", "2020-01-01T05:00"), "expected a time in the future"),
         (("--window", "22:00-05:00", "--until", "05:00"), "--window cannot be combined with --until"),
         (("--max-failures", "some"), "--max-failures 'some': expected a count"),
     ],

@@ -127,7 +127,7 @@ def test_a_service_begins_on_no_full_disk(disk: Path) -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "cannot be used" in done.stderr
-    assert "room on its disk" in done.stderr
+    assert "free space on its disk" in done.stderr
 
 
 def test_a_full_disk_of_the_log_harms_no_request(disk: Path) -> None:

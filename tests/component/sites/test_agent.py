@@ -130,7 +130,7 @@ def test_plans_devices_and_images_that_are_others_are_refused_in_a_sentence(grou
     swapped = ground.offered(ground.plan("r2"), "1" * 64)
     assert "expected the plan with SHA-256 1111" in refused(ground, stage(ground, "q2", plan=swapped))
     stranger = ground.offered(ground.plan("r1", "r9"))
-    assert "which it has not" in refused(ground, stage(ground, "q3", plan=stranger, devices=("r9",)))
+    assert "found r9, not in its inventory" in refused(ground, stage(ground, "q3", plan=stranger, devices=("r9",)))
     assert "of the plan" in refused(ground, stage(ground, "q4", devices=("r1", "r8")))
     other = ground.offered(ground.plan("r1", sha512="9" * 128))
     assert "found another one" in refused(ground, stage(ground, "q5", plan=other))
